@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -60,8 +61,9 @@ type hub struct {
 	fresh   uint64 // at this change, all earlier state was forgotten
 	synced  bool   // the initial state is complete
 	away    string // why the scheduler is unreachable now
+	barred  bool   // the user may not read jobs or nodes
 	seq     uint64
-	told    []string // keys, oldest first
+	told    []toldText // in the order of time
 	over    []string
 	groups  []string
 	readers int
@@ -136,9 +138,25 @@ func (h *hub) note(e *messages.Event) {
 		h.put(kindGroup, id, groupReason{e.GetGroup(), e.GetReason()})
 	}
 	if of != "" && e.GetText() != "" {
-		id := key(h.at + 1)
-		h.put(kindTold, id, said{e.GetAtUnixMs(), of, e.GetText()})
-		h.bound(kindTold, &h.told, id, maxTold)
+		h.tell(said{e.GetAtUnixMs(), of, e.GetJob().GetRecord().GetSpec().Called(), e.GetText()})
+	}
+}
+
+// toldText is a remembered text.
+type toldText struct {
+	at int64
+	id string
+}
+
+// tell remembers a text. Beyond the limit, it forgets the text with the earliest time: the state at the beginning of a
+// watch is not in the order of time.
+func (h *hub) tell(s said) {
+	one := toldText{s.At, key(h.at + 1)}
+	h.put(kindTold, one.id, s)
+	at, _ := slices.BinarySearchFunc(h.told, one.at+1, func(t toldText, at int64) int { return cmp.Compare(t.at, at) })
+	if h.told = slices.Insert(h.told, at, one); len(h.told) > maxTold {
+		h.drop(kindTold, h.told[0].id)
+		h.told = h.told[1:]
 	}
 }
 
@@ -188,7 +206,7 @@ func (h *hub) next(since uint64, away string) (p piece, at uint64, wake <-chan s
 	}
 	p.Seq, p.Synced = h.seq, h.synced && len(p.Changes) < maxPiece
 	if now := h.away; now != away || p.Fresh {
-		p.Away = &now
+		p.Away, p.Barred = &now, h.barred
 	}
 	wake = h.wake
 	if len(p.Changes) == maxPiece {
@@ -221,7 +239,8 @@ func (p *Page) follow(ctx context.Context, on api.SynapseClient, h *hub) {
 		if err != nil {
 			why = p.words(err)
 		}
-		h.change(func() { h.away = why })
+		code, _ := p.o.Said(err)
+		h.change(func() { h.leave(why, err != nil && code == messages.Code_CODE_NOT_ALLOWED) })
 		select {
 		case <-ctx.Done():
 		case <-time.After(awayPause):
@@ -251,10 +270,19 @@ func (p *Page) watch(ctx context.Context, on api.SynapseClient, h *hub) error {
 	}
 }
 
+// leave notes why the watch has ended. If the user has lost the right to watch, the pages also lose the state.
+func (h *hub) leave(why string, barred bool) {
+	if barred && !h.barred {
+		h.forget()
+	}
+	h.away, h.barred = why, barred
+}
+
 // forget clears the state for every page.
 func (h *hub) forget() {
 	h.at++
 	h.fresh, h.things, h.order = h.at, map[string]*thing{}, nil
+	h.barred = false
 	h.synced, h.away, h.seq, h.told, h.over, h.groups = false, "", 0, nil, nil, nil
 }
 

@@ -26,6 +26,7 @@ type piece struct {
 	Seq     uint64            `json:"seq,omitempty"`
 	Changes []json.RawMessage `json:"changes,omitempty"` // each a kind and the current state
 	Away    *string           `json:"away,omitempty"`    // why the scheduler is unreachable; empty: it is reachable again
+	Barred  bool              `json:"barred,omitempty"`  // with Away: the user may not read jobs or nodes
 }
 
 type groupReason struct {
@@ -37,6 +38,7 @@ type groupReason struct {
 type said struct {
 	At   int64  `json:"at"`
 	Of   string `json:"of"`
+	Name string `json:"name,omitempty"` // of the job
 	Text string `json:"text"`
 }
 

@@ -31,6 +31,7 @@ type surf struct {
 	cli    string
 	config string
 
+	zone      string   // time zone of the browser; empty: the one of the host
 	variables []string // environment with which the command line finds the cluster without a configuration
 
 	mu      sync.Mutex
@@ -111,7 +112,7 @@ func (s *surf) browse(link string) {
 	// A browser does not trust the certificate of a test.
 	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU,
 		chromedp.IgnoreCertErrors, chromedp.Flag("enable-precise-memory-info", true),
-		chromedp.Env("TMPDIR="+room(s.t))) // it leaves files there
+		chromedp.Env("TMPDIR="+room(s.t), "TZ="+s.zone)) // it leaves files there
 	s.t.Cleanup(cancel)
 	s.ctx, cancel = chromedp.NewContext(ctx)
 	s.t.Cleanup(cancel)

@@ -4,6 +4,7 @@ package world
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,10 @@ type scene struct {
 // because a cluster and a browser take long to start.
 func TestPageViews(t *testing.T) {
 	t.Parallel()
-	c := &scene{surf: newSurf(t)}
+	bin, folder := programs(t)
+	c := &scene{surf: &surf{t: t, zone: "Asia/Kolkata", cli: filepath.Join(bin, "synapse-cli"),
+		config: up(t, bin, folder, "--nodes", "4", "--racks", "2", "--gpus", "8")}}
+	c.browse(c.serve())
 	submit := func(words ...string) string {
 		return c.submit(append(words, "--cpu", "1", "--mem", "64Mi", "--image", "host", "--", "sleep", "600")...)
 	}
@@ -44,6 +48,10 @@ func TestPageViews(t *testing.T) {
 	c.asCards()
 	c.filtered()
 	c.onMap()
+	c.asEvents()
+	c.found()
+	c.asked()
+	c.looksBack()
 	c.silent()
 }
 

@@ -8,8 +8,9 @@ import { morph } from "./morph.js";
 import { over, queuesOver, spans, stepOf } from "./over.js";
 import { player, recorded } from "./play.js";
 import { apply, follow, newState } from "./state.js";
+import { search } from "./search.js";
 import * as views from "./views.js";
-import { answerBy, ask, chip, gpus, h, quote } from "./words.js";
+import { answerBy, ask, chip, empty, forbidden, gpus, h, quote } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const main = $("main");
@@ -50,6 +51,7 @@ function route() {
   map = undefined;
   closeLogs();
   page.detail = page.trouble = undefined;
+  page.forbidden = false;
   page.explained = undefined;
   page.from = 0;
   page.picked = shown.view === "map" ? shown.id || undefined : undefined;
@@ -60,20 +62,28 @@ function route() {
     if (here) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
   }
-  document.title = `${shown.id || { map: "Map", jobs: "Jobs", nodes: "Nodes", queues: "Queues", over: "Over time", events: "Events" }[shown.view] ||
-    "Synapse"} · Synapse`;
+  document.title = `${shown.id || titles[shown.view]?.[0] || "Synapse"} · Synapse`;
   main.replaceChildren();
   paint();
   refresh();
   main.scrollTop = 0;
 }
 
+// titles has the title of each view, and whether the view needs the stream of jobs and nodes.
+const titles = { map: ["Map", true], jobs: ["Jobs", true], nodes: ["Nodes", true], queues: ["Queues"], over: ["Over time"], events: ["Events", true],
+  job: ["Job", true], node: ["Node", true] };
+
 function paint() {
   drawn = Date.now();
-  const { view, id } = shown;
+  const { view, id } = shown, { state } = page, [title, streamed] = titles[view] ?? [];
+  if (streamed && state.barred) {
+    map?.end();
+    map = undefined;
+    return morph(main, [h("h1", {}, title), forbidden(state.away)]);
+  }
   if (view === "map") return paintMap();
   const make = { over, jobs }[view] ?? views[view];
-  const parts = !make || view === "figures" ? [h("h1", {}, "View not found")] : make(page, id);
+  const parts = !make || view === "figures" ? [h("h1", {}, "View not found"), empty("Choose a view above.")] : make(page, id);
   keepFocus(() => morph(main, [...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])]));
 }
 
@@ -87,20 +97,24 @@ function keepFocus(change) {
   }
 }
 
-let figures, named;
+let figures, named, none;
 function paintMap() {
   if (!map) {
     map = board(page);
     figures = h("div");
+    none = empty("");
     named = h("ul", { class: "legend", id: "jobs-on-map", "aria-label": "Jobs on the map" });
     const press = (text, label, act) => h("button", { type: "button", title: label, "aria-label": label, onclick: act }, text);
     main.replaceChildren(h("h1", {}, page.picked ? [`Map: nodes of ${page.state.jobs.get(page.picked)?.name || page.picked} `,
-      h("a", { href: "#/map" }, "show all jobs")] : "Map"), figures, map.element,
+      h("a", { href: "#/map" }, "show all jobs")] : "Map"), figures, none, map.element,
       h("div", { class: "buttons" }, press("+", "Zoom in", () => map.zoom(1.4)), press("−", "Zoom out", () => map.zoom(1 / 1.4)),
         press("Fit", "Fit the whole map", () => map.fit())),
       named, h("ul", { class: "legend" }, legend()));
   }
   morph(figures, [views.figures(page)]);
+  map.element.hidden = page.state.boxes.size === 0;
+  none.hidden = !map.element.hidden;
+  none.textContent = page.state.synced ? "No nodes yet. Start synapse-node on each host: the node then appears here." : "Loading the map…";
   map.update();
   morph(named, onMap());
 }
@@ -157,7 +171,7 @@ async function refresh() {
     if ((view === "queues" || view === "over") && !played) await askSums(question);
     page.trouble = "";
   } catch (e) {
-    page.trouble = e.message;
+    Object.assign(page, { trouble: e.message, forbidden: e.forbidden });
   }
   if (view === shown.view && id === shown.id) paint();
 }
@@ -247,7 +261,8 @@ function confirmed(verb, kind, of) {
     release: "The job waits in the queue again.", requeue: "The attempt ends. The job returns to its old place in the queue.",
     cordon: "The node receives no new tasks. Running tasks continue.", uncordon: "The node receives tasks again.",
     drain: "The node receives no new tasks. Running tasks continue until they end." }[verb];
-  $("ask-yes").textContent = verb[0].toUpperCase() + verb.slice(1);
+  $("ask-yes").textContent = `${verb[0].toUpperCase()}${verb.slice(1)} ${kind}`;
+  $("ask-no").textContent = verb !== "cancel" ? "Go back" : of.phase === "queued" || of.phase === "held" ? "Keep waiting" : "Keep running";
   reason.value = "";
   error.hidden = true;
   reason.oninput = command;
@@ -327,7 +342,10 @@ function take(piece) {
 // changed redraws the page. If the job in view has changed since before, it also requests the details again.
 function changed(before) {
   $("away").hidden = !page.state.away;
-  $("away").textContent = page.state.away ? `${page.state === live ? "Data may be outdated" : "Look back"}: ${page.state.away}` : "";
+  const { away, barred, now } = page.state;
+  $("away").textContent = away ? `${page.state !== live ? "Look back" : barred ? "Not permitted" : `Data may be outdated${
+    now ? `, it is from ${new Date(now).toLocaleTimeString()}` : ""}`}: ${away}` : "";
+  main.classList.toggle("stale", Boolean(away));
   $("fresh").textContent = page.state.synced ? "" : "loading…";
   if (shown.view === "job" && stands() !== before) {
     page.explained = undefined;
@@ -342,41 +360,36 @@ function due() { // the map redraws for each message, other views at most five t
     map.update();
     return later ??= setTimeout(() => { later = undefined; if (map) paintMap(); }, 200);
   }
-  if (shown.view === "over") return; // the stream does not contain these sums
+  if (shown.view === "over" && !page.state.barred) return; // the stream does not contain these sums
   pending ??= setTimeout(() => { pending = undefined; paint(); }, Math.max(0, drawn + 200 - Date.now()));
 }
 
 // ---- playback
 
 let then;
-async function lookBack() {
+function lookBack() {
   if (then) return then.end();
-  $("past").disabled = true;
-  try {
-    const opened = await back(Math.floor(Date.now() + live.skew), (piece) => {
-      const before = stands();
-      apply(opened.state, piece);
-      changed(before);
-    }, turned, () => {
-      then = undefined;
-      page.state = live;
-      answerBy(undefined);
-      $("past").setAttribute("aria-pressed", "false");
-      changed();
-      turned();
-      $("past").focus();
-    });
-    then = opened;
-    page.state = then.state;
-    answerBy(then.ask);
-    document.body.insertBefore(then.element, main);
-    $("past").setAttribute("aria-pressed", "true");
-    await then.start();
-  } catch (e) {
-    $("away").hidden = false;
-    $("away").textContent = `Look back: ${e.message}`;
-  }
-  $("past").disabled = false;
+  const opened = back(Math.floor(Date.now() + live.skew), (piece) => {
+    const before = stands();
+    apply(opened.state, piece);
+    changed(before);
+  }, turned, () => {
+    then = undefined;
+    page.state = live;
+    answerBy(undefined);
+    $("past").setAttribute("aria-pressed", "false");
+    changed();
+    turned();
+    $("past").focus();
+  });
+  then = opened;
+  page.state = then.state;
+  answerBy(then.ask);
+  document.body.insertBefore(then.element, main);
+  $("past").setAttribute("aria-pressed", "true");
+  changed();
+  paint();
+  then.start();
 }
 
 // turned requests the data that the stream does not contain, after a change to another time.
@@ -396,9 +409,8 @@ function listen() {
 }
 
 addEventListener("hashchange", route);
-$("search").addEventListener("submit", (e) => {
-  e.preventDefault();
-  const word = $("find").value.trim(), { jobs, boxes } = page.state;
+search(page, $("search"), (word) => { page.find = word; due(); }, (word) => {
+  const { jobs, boxes } = page.state;
   if (jobs.has(word)) page.go(`#/job/${encodeURIComponent(word)}`);
   else if (boxes.has(word)) page.go(`#/node/${encodeURIComponent(word)}`);
   else if (!["jobs", "nodes", "queues", "events"].includes(shown.view)) page.go("#/jobs");
@@ -407,7 +419,6 @@ $("leave").addEventListener("click", async () => {
   await fetch("/logout", { method: "POST" }).catch(() => undefined);
   location.reload();
 });
-$("find").addEventListener("input", () => { page.find = $("find").value.trim().toLowerCase(); due(); });
 $("theme").addEventListener("click", () => {
   const dark = document.documentElement.dataset.theme
     ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -1,5 +1,5 @@
 // This file owns the changes to a job file that let the job start now, one for each suggestion of `explain`.
-import { h } from "./words.js";
+import { h, when } from "./words.js";
 
 const ways = [
   [/^with .*\((\d+) tasks?\)$/, ([, n], row) => ["gang:", row.tasks && `-  replicas: ${row.tasks}`, `+  replicas: ${n}`]],
@@ -36,8 +36,8 @@ function suggestion(way, row) {
 // facts shows an answer of `explain`: a title, and a table with one row for each kind of fact.
 export function facts({ title, rows }, row) {
   const width = Math.max(1, ...rows.flatMap(({ lines }) => lines.map((cells) => cells.length)));
-  const cell = (label, text) => (label === "To start now" ? suggestion(text, row) : text);
-  return [h("p", {}, title), rows.length > 0 && h("table", { class: "explained" }, h("tbody", {}, rows.map(({ label, lines }) =>
+  const cell = (label, text) => (label === "To start now" ? suggestion(text, row) : when.inText(text));
+  return [h("p", {}, when.inText(title)), rows.length > 0 && h("table", { class: "explained" }, h("tbody", {}, rows.map(({ label, lines }) =>
     lines.map((cells, at) => h("tr", {}, at === 0 && h("th", { scope: "rowgroup", rowspan: lines.length }, label), cells.map((text, i) =>
       h("td", { colspan: i === cells.length - 1 && cells.length < width ? width - i : undefined }, cell(label, text)))))).flat()))];
 }

@@ -1,5 +1,5 @@
 // This file owns the list of jobs: its filters and its order, which are part of the address, and the arrays as one row each.
-import { chip, h, milli, natural, phase, plural, span, table, when } from "./words.js";
+import { chip, empty, h, milli, natural, phase, plural, span, table, when } from "./words.js";
 
 const maxRows = 300;
 export const waits = (j) => j.phase === "queued" || j.phase === "held";
@@ -37,6 +37,7 @@ function orderOf(page) {
 function kept(page, j) {
   const { query, find } = page, queue = query.get("queue"), label = query.get("label");
   return (!query.get("mine") || j.owner === page.me?.name) && (!queue || (j.queue || "–") === queue) &&
+    (!query.get("owner") || j.owner === query.get("owner")) &&
     (!query.get("phase") || j.phase === query.get("phase")) && (!label || page.labelled?.label !== label || page.labelled.ids.has(j.id)) &&
     (!find || [j.id, j.name, j.owner, j.queue, j.phase].some((part) => part?.toLowerCase().includes(find)));
 }
@@ -102,10 +103,11 @@ function select(page, key, label, all, none) {
 // filters returns the fields above the list.
 function filters(page) {
   const all = [...page.state.jobs.values()], { query } = page, { column, down } = orderOf(page), mine = Boolean(query.get("mine"));
-  const names = ["mine", "queue", "phase", "label"], wrong = page.labelled?.wrong;
+  const names = ["mine", "owner", "queue", "phase", "label"], wrong = page.labelled?.wrong;
   return h("div", { class: "filters", role: "group", "aria-label": "Filters" },
     h("button", { type: "button", id: "by-mine", "aria-pressed": String(mine), onclick: () => page.set({ mine: mine ? "" : "1" }) }, "My jobs"),
-    select(page, "queue", "Queue", all.map((j) => j.queue || "–"), "all"), select(page, "phase", "Phase", all.map((j) => j.phase), "all"),
+    select(page, "owner", "Owner", all.map((j) => j.owner).filter(Boolean), "all"), select(page, "queue", "Queue", all.map((j) => j.queue || "–"), "all"),
+    select(page, "phase", "Phase", all.map((j) => j.phase), "all"),
     h("label", {}, "Label ", h("input", { id: "by-label", size: "14", placeholder: "KEY=VALUE", autocomplete: "off", value: query.get("label") ?? "",
       "aria-invalid": wrong ? "true" : undefined, "aria-describedby": wrong ? "label-wrong" : undefined,
       onchange: (e) => page.set({ label: e.target.value.trim() }) })),
@@ -123,6 +125,6 @@ export function jobs(page) {
   const all = folded(page), rows = all.slice(0, maxRows).map((one) => rowOf(page, one));
   const none = !page.state.synced ? "Loading jobs…" : page.state.jobs.size ? "No job matches the search and the filters."
     : `No jobs yet. Submit the first job with ${page.me?.program ?? "synapse-cli"} submit.`;
-  return [h("h1", {}, "Jobs"), filters(page), rows.length ? table("Jobs", heads(page), rows) : h("p", { class: "empty" }, none),
+  return [h("h1", {}, "Jobs"), filters(page), rows.length ? table("Jobs", heads(page), rows) : empty(none),
     all.length > rows.length && h("p", { class: "hint" }, `${all.length - rows.length} more rows. Use the filters or the search field to narrow the list.`)];
 }

@@ -1,5 +1,5 @@
 // This file owns the timeline: per-minute sums as stacked area charts and tables.
-import { h, milli, span, table } from "./words.js";
+import { empty, forbidden, h, milli, span, table, when } from "./words.js";
 
 export const spans = { "1 hour": 3600_000, "6 hours": 6 * 3600_000, "1 day": 24 * 3600_000, "1 week": 7 * 24 * 3600_000,
   "1 month": 31 * 24 * 3600_000 };
@@ -61,7 +61,7 @@ function chart(label, sums, layers, lines, { from, until, step }) {
   return [picture, most];
 }
 
-const day = (ms) => new Date(ms).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+const day = (time) => new Date(time).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 const mean = (sums, of) => sums.reduce((n, sum) => n + of(sum) * sum.of, 0) / Math.max(sums.reduce((n, sum) => n + sum.of, 0), 1);
 
 const numbers = (...all) => all.map((one) => h("td", { class: "n" }, one));
@@ -73,7 +73,7 @@ function figure(title, sums, layers, range, show, average = (of) => mean(sums, o
     layer.name), numbers(...more.map(([, value]) => value(layer)), show(average(layer.of)), show(Math.max(...sums.map(layer.of))),
     show(layer.of(sums.at(-1))))));
   return [h("h2", {}, title), h("p", { class: "scale" }, show(most)), picture,
-    h("p", { class: "scale ends" }, h("span", {}, day(range.from)), h("span", {}, day(range.until))),
+    h("p", { class: "scale ends" }, when(range.from, day), when(range.until, day)),
     table(title, [["Kind"], ...more.map(([name]) => [name, "n"]), ["Average", "n"], ["Maximum", "n"], ["Last", "n"]], rows)];
 }
 
@@ -117,8 +117,9 @@ function classesOf(sums, range) {
 export function over(page) {
   const { sums, range } = page.sums ?? {};
   const head = [h("h1", {}, "Over time"), choice(page)];
-  if (!sums) return [...head, h("p", {}, page.trouble || "…")];
-  if (!sums.length) return [...head, h("p", {}, "No data for this time range yet. One data point is stored per minute.")];
+  if (page.trouble) return [...head, page.forbidden ? forbidden(page.trouble) : empty(page.trouble)];
+  if (!sums) return [...head, empty("Loading…")];
+  if (!sums.length) return [...head, empty("No data for this time range yet. One data point is stored per minute.")];
   const why = [...new Set(sums.flatMap((sum) => Object.keys(sum.waiting ?? {})))]
     .sort((a, b) => mean(sums, (s) => s.waiting?.[b] ?? 0) - mean(sums, (s) => s.waiting?.[a] ?? 0))
     .map((key) => ({ name: causes[key] ?? key, of: (sum) => sum.waiting?.[key] ?? 0 }));

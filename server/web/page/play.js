@@ -2,7 +2,7 @@
 // A source has the time range of the stream, and loads the part that contains a moment. A part is a list of messages;
 // its first message contains the full state.
 import { apply, newState, snapshot } from "./state.js";
-import { h } from "./words.js";
+import { h, when } from "./words.js";
 
 const tick = 200;
 
@@ -38,7 +38,7 @@ export function player(source, take, moved, ...more) {
   };
   const show = () => {
     slide.value = String(at);
-    clock.textContent = new Date(at).toLocaleString();
+    clock.replaceChildren(when(at));
     slide.setAttribute("aria-valuetext", clock.textContent);
   };
   const covers = (moment) => part && moment >= part.from && moment <= part.until;

@@ -3,7 +3,7 @@
 export const maxTold = 500;
 
 export function newState() {
-  return { jobs: new Map(), boxes: new Map(), told: [], over: [], synced: false, away: "", now: 0, seq: 0, skew: 0 };
+  return { jobs: new Map(), boxes: new Map(), told: [], over: [], synced: false, away: "", barred: false, now: 0, seq: 0, skew: 0 };
 }
 
 // Finished jobs stay in the state up to this number; then the oldest are removed.
@@ -22,7 +22,11 @@ const changes = {
   group(state, { group, why }) {
     for (const job of state.jobs.values()) if (job.group === group) job.why = why;
   },
-  told(state, told) { state.told.push(told); },
+  told(state, told) { // in the order of time; events mostly arrive in this order
+    let at = state.told.length;
+    while (at > 0 && state.told[at - 1].at > told.at) at--;
+    state.told.splice(at, 0, told);
+  },
 };
 
 export function apply(state, piece) {
@@ -43,14 +47,17 @@ export function apply(state, piece) {
     state.now = piece.now;
     state.skew = piece.now - Date.now();
   }
-  if (piece.away !== undefined) state.away = piece.away;
+  if (piece.away !== undefined) {
+    state.away = piece.away;
+    state.barred = Boolean(piece.barred);
+  }
   return state;
 }
 
 // snapshot returns a message that turns a new state into a copy of this one.
 export function snapshot(state) {
   const all = (kind, values) => [...values].map((value) => [kind, value]);
-  return { fresh: true, synced: state.synced, now: state.now, seq: state.seq, away: state.away,
+  return { fresh: true, synced: state.synced, now: state.now, seq: state.seq, away: state.away, barred: state.barred,
     changes: [...all("job", state.jobs.values()), ...all("box", state.boxes.values()), ...all("told", state.told)] };
 }
 

@@ -1,6 +1,6 @@
 // This file owns the views. Each returns its elements from the state, and is called again when the state changes.
 import { waits } from "./jobs.js";
-import { brief, bytes, chip, clock, h, milli, natural, phase, plural, span, table } from "./words.js";
+import { brief, bytes, chip, empty, forbidden, h, milli, natural, phase, plural, span, table, when } from "./words.js";
 
 const maxRows = 300;
 const live = (state) => [...state.jobs.values()].filter((j) => !j.over && !j.array); // an array counts by its elements
@@ -40,8 +40,10 @@ export function nodes(page) {
     h("td", { class: "id" }, link("node", b.id)), h("td", {}, phase(b.state)), h("td", {}, (b.place ?? []).join("/")),
     h("td", { class: "n" }, `${milli(b.gpu[0])}/${milli(b.gpu[1])}`), h("td", { class: "n" }, `${milli(b.cpu[0])}/${milli(b.cpu[1])}`),
     h("td", { class: "n" }, `${bytes(b.mem[0])}/${bytes(b.mem[1])}`), h("td", { class: "n" }, String(b.jobs?.length ?? 0)),
-    h("td", { class: "w" }, [b.why, b.note && `note by ${b.note}`].filter(Boolean).join("; "))));
-  return [h("h1", {}, "Nodes"), figures(page), table("Nodes", [["Node"], ["State"], ["Topology domain"], ["GPUs", "n"], ["CPUs", "n"],
+    h("td", { class: "w" }, when.inText([b.why, b.note && `note by ${b.note}`].filter(Boolean).join("; ")))));
+  const none = !page.state.synced ? "Loading nodes…" : page.state.boxes.size ? "No node matches the search."
+    : "No nodes yet. Start synapse-node on each host: the node then appears here.";
+  return [h("h1", {}, "Nodes"), figures(page), rows.length === 0 ? empty(none) : table("Nodes", [["Node"], ["State"], ["Topology domain"], ["GPUs", "n"], ["CPUs", "n"],
     ["Memory", "n"], ["Jobs", "n"], ["Reason and note"]], rows), more(all.length, rows.length)];
 }
 
@@ -97,24 +99,37 @@ export function queues(page) {
     h("td", { class: "n" }, milli(q.use)), h("td", { class: "n" }, String(q.running)), h("td", { class: "n" }, String(q.waiting)),
     h("td", { class: "n" }, milli(q.asked)), h("td", { class: "n" }, String(q.held)), h("td", { class: "n" }, age(page, q.oldest)),
     owned && h("td", {}, ownersOf(described, q.queue))));
+  if (page.trouble) return [h("h1", {}, "Queues"), page.forbidden ? forbidden(page.trouble) : empty(page.trouble)];
+  if (!page.queues) return [h("h1", {}, "Queues"), empty("Loading queues…")];
+  if (!rows.length) return [h("h1", {}, "Queues"), empty(page.find ? "No queue matches the search." : "No queues yet. A queue appears with its first job.")];
   return [h("h1", {}, "Queues"), described.length === 0 && h("p", { class: "hint" },
     "No queues are configured. The table shows the queue names of the jobs."),
   table("Queues", [["Queue"], ["Quota", "n"], ["Limit", "n"], ["GPUs in use", "n"], ["Running", "n"], ["Waiting", "n"],
     ["GPUs requested", "n"], ["Held", "n"], ["Longest wait", "n"], ...(owned ? [["Owners"]] : [])], rows), page.queuesOver?.(page)];
 }
 
-const toldAs = (all) => h("ul", { class: "told" }, all.map((t) => h("li", {}, h("time", {}, new Date(t.at).toLocaleTimeString()),
-  h("a", { href: `#/${t.of}` }, t.text))));
+// toldOf shows an event: its time, the name of the job or node, and what has changed. An event of another day has a date.
+function toldOf(page, t) {
+  const at = t.of.indexOf("/"), kind = t.of.slice(0, at), id = t.of.slice(at + 1), start = `${kind} ${id} `;
+  const name = t.name || (kind === "job" && page.state.jobs.get(id)?.name) || id;
+  const today = new Date(t.at).toDateString() === new Date(page.now()).toDateString();
+  return h("li", {}, when(t.at, (date) => (today ? date.toLocaleTimeString() : date.toLocaleString())), link(kind, id, name), " ",
+    name !== id && h("span", { class: "soft" }, `${id} `), when.inText(t.text.startsWith(start) ? t.text.slice(start.length) : t.text, t.at));
+}
+
+const toldAs = (page, all) => h("ul", { class: "told" }, all.map((t) => toldOf(page, t)));
 
 export function events(page) {
-  const all = page.state.told.filter((t) => fits(page.find, [t.of, t.text])).slice(-maxRows).reverse();
-  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "Recent changes, newest first."), toldAs(all)];
+  const all = page.state.told.filter((t) => fits(page.find, [t.of, t.text, t.name])).slice(-maxRows).reverse();
+  const none = !page.state.synced ? "Loading events…" : page.state.told.length ? "No event matches the search."
+    : "No events yet. Changes of jobs and nodes appear here.";
+  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "Recent changes, newest first."), all.length ? toldAs(page, all) : empty(none)];
 }
 
 // lately returns the recent changes of one job or node that the page has received.
 function lately(page, of) {
   const all = page.state.told.filter((t) => t.of === of).reverse();
-  return all.length > 0 && [h("h2", {}, "Recent changes"), toldAs(all)];
+  return all.length > 0 && [h("h2", {}, "Recent changes"), toldAs(page, all)];
 }
 
 // timeline draws the phases of a job: waiting, and for each attempt reserving, preparing, starting and running. Attempts of
@@ -151,12 +166,13 @@ function timeline(page, row, attempts) {
 
 export function job(page, id) {
   const row = { ...page.detail?.row, ...page.state.jobs.get(id) }; // lists do not contain the start time
-  if (!row.id) return [h("h1", {}, id), h("p", {}, page.state.synced ? page.trouble || "Job not found." : "…")];
+  if (!row.id) return [h("h1", {}, id), !page.state.synced ? empty("Loading the job…") : page.forbidden ? forbidden(page.trouble)
+    : empty(page.trouble || "Job not found. The list has only recent jobs; synapse-cli history has all finished ones.")];
   const d = page.detail, facts = h("dl", { class: "facts" });
   const fact = (name, ...value) => value.some(Boolean) && facts.append(h("dt", {}, name), h("dd", {}, ...value));
   fact("Phase", phase(row.phase));
-  fact("Reason", row.why);
-  fact("Starts", (page.starts.get(id) ?? d?.start)?.words.replace(/^starts /, ""));
+  fact("Reason", ...when.inText(row.why ?? ""));
+  fact("Starts", ...when.inText((page.starts.get(id) ?? d?.start)?.words.replace(/^starts /, "") ?? ""));
   fact("Owner", row.owner);
   fact("Queue", row.queue);
   fact("Requests", d?.asks?.map((a) => (a.what === "memory" ? bytes(a.total) : milli(a.total)) + ` ${a.what}`).join(", "),
@@ -167,9 +183,9 @@ export function job(page, id) {
   fact("Steps", done?.steps);
   fact("Metrics", done?.metrics);
   fact("Time limit", d?.limit ? span(d.limit) : "");
-  fact("Submitted", clock(row.submitted));
-  fact("Started", row.started ? clock(row.started) : "");
-  fact("Finished", row.finished ? clock(row.finished) : "");
+  fact("Submitted", when(row.submitted));
+  fact("Started", row.started ? when(row.started) : "");
+  fact("Finished", row.finished ? when(row.finished) : "");
   fact("Attempts", row.runs ? String(row.runs) : "");
   fact("Unconfirmed on", d?.debts?.join(", "));
   fact("Location", d?.ranks?.length > 0 && !row.over && link("map", id, "show on the map"));
@@ -205,19 +221,19 @@ function turn(page, d) {
 function attempts(d) {
   if (!d?.attempts?.length) return undefined;
   return [h("h2", {}, "Attempts"), table("Attempts", [["Attempt", "n"], ["Committed"], ["Started"], ["Ended"], ["Cause"], ["Detail"]],
-    d.attempts.map((a) => h("tr", {}, h("td", { class: "n" }, String(a.run)), h("td", {}, clock(a.committed)),
-      h("td", {}, clock(a.started)), h("td", {}, clock(a.ended)), h("td", {}, a.cause ?? ""),
+    d.attempts.map((a) => h("tr", {}, h("td", { class: "n" }, String(a.run)), h("td", {}, when(a.committed)),
+      h("td", {}, when(a.started)), h("td", {}, when(a.ended)), h("td", {}, a.cause ?? ""),
       h("td", { class: "w" }, a.detail ?? ""))))];
 }
 
 export function node(page, id) {
   const box = page.state.boxes.get(id);
-  if (!box) return [h("h1", {}, id), h("p", {}, page.state.synced ? "Node not found." : "…")];
+  if (!box) return [h("h1", {}, id), empty(page.state.synced ? "Node not found. It may have been removed." : "Loading the node…")];
   const facts = h("dl", { class: "facts" });
   const fact = (name, ...value) => value.some(Boolean) && facts.append(h("dt", {}, name), h("dd", {}, ...value));
   fact("State", phase(box.state));
-  fact("Reason", box.why);
-  fact("Note", box.note);
+  fact("Reason", ...when.inText(box.why ?? ""));
+  fact("Note", ...when.inText(box.note ?? ""));
   fact("Topology", (box.place ?? []).join(" / "));
   fact("GPUs", `${milli(box.gpu[0])} of ${milli(box.gpu[1])} in use`);
   fact("CPUs", `${milli(box.cpu[0])} of ${milli(box.cpu[1])} in use`);

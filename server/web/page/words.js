@@ -65,8 +65,6 @@ when.inText = (text, now = Date.now()) => {
   return [...parts, text.slice(at)].filter((part) => part !== "");
 };
 
-export const clock = (ms) => (ms ? new Date(ms).toLocaleString() : "–");
-
 export const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
 // gpus formats an amount of GPUs in thousandths.
@@ -99,9 +97,13 @@ export async function ask(path, query = {}) {
 // askNow sends a request to the server.
 export async function askNow(path, query = {}) {
   const answer = await fetch(`${path}?${new URLSearchParams(query)}`);
-  if (!answer.ok) throw new Error((await answer.text()).trim());
+  if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim()), { forbidden: answer.status === 403 });
   return answer.json();
 }
+
+// empty returns what a view shows instead of data: that the data is loading, that there is none, or that the user may not see it.
+export const empty = (text) => h("p", { class: "empty", role: "status" }, text);
+export const forbidden = (text) => empty(`You may not see this. ${text[0].toUpperCase()}${text.slice(1)}. Ask an admin for a role that may.`);
 
 // table returns a table. On a narrow screen, each row becomes a card, in which each cell shows the name of its column. The
 // roles are explicit, because browsers drop the roles of a table that is not displayed as a table.
