@@ -21,7 +21,7 @@ import (
 
 func (a *app) applyCommand() *cobra.Command {
 	var file string
-	dryRun := false
+	dryRun := ""
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "apply queues or jobs from a file",
@@ -47,11 +47,16 @@ func (a *app) applyCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
-			return a.applyFile(file, dryRun)
+			if dryRun != "" && dryRun != dryClient && dryRun != dryServer {
+				return exit.Hint("use client, server", "--dry-run %q: unknown value", dryRun)
+			}
+			return a.applyFile(file, dryRun != "")
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "`file` of queues or jobs; - is standard input")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the effect of the change without applying it")
+	c.Flags().StringVar(&dryRun, "dry-run", "",
+		"show the effect of the change without applying it; the `mode` client or server has the same result")
+	c.Flags().Lookup("dry-run").NoOptDefVal = dryServer
 	return c
 }
 

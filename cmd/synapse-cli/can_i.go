@@ -31,7 +31,7 @@ var rightsOf = map[string]string{
 }
 
 func (a *app) authCommand() *cobra.Command {
-	quiet := false
+	quiet, list := false, false
 	c := &cobra.Command{
 		Use: "auth", Short: "permissions under kubectl's names (whoami)", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
@@ -47,16 +47,25 @@ func (a *app) authCommand() *cobra.Command {
 		Example: "  synapse-cli auth can-i create jobs\n  synapse-cli auth can-i drain nodes\n" +
 			"  synapse-cli auth can-i cancel job/train",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) > 2 {
+			if list && len(args) == 0 {
+				return nil
+			}
+			if list || len(args) == 0 || len(args) > 2 {
 				return exit.Hint("run `"+a.name+" auth can-i create jobs`", "auth can-i requires a verb and a type")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.with(func(ctx context.Context, c *client.Client) error { return a.canI(ctx, c, args, quiet) })
+			return a.with(func(ctx context.Context, c *client.Client) error {
+				if list {
+					return a.whoAmI(ctx, c)
+				}
+				return a.canI(ctx, c, args, quiet)
+			})
 		},
 	}
 	can.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing; the exit code is the answer")
+	can.Flags().BoolVar(&list, "list", false, "list all your rights, as whoami does")
 	who := a.whoamiCommand()
 	c.AddCommand(can, who)
 	return c

@@ -40,6 +40,7 @@ func TestCanI(t *testing.T) {
 		"cancel": {0, "yes, for your own jobs\n", ""}, "delete job/jann1": {0, "yes\n", ""},
 		"cancel job/jbob1": {exit.Failed, "no, the owner of job jbob1 is bob\n", ""},
 		"drain nodes":      {exit.Failed, "no\n", ""}, "create tokens -q": {exit.Failed, "", ""},
+		"--list": {0, "ann, submitter of cluster c", ""}, "--list get jobs": {exit.Misuse, "", "requires a verb"},
 		"read-jobs": {0, "yes\n", ""}, "fly jobs": {exit.Misuse, "", `unknown verb "fly" for jobs`},
 		"get moons": {exit.Misuse, "", `unknown type "moons"`}, "cancel job/jxx": {exit.NotFound, "", "unknown job"},
 	} {

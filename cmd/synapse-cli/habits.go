@@ -6,14 +6,14 @@ import "strings"
 
 // elsewhere maps the command names of other schedulers to the commands here.
 var elsewhere = map[string]string{
-	"sbatch": "submit", "srun": "run", "create": "submit",
+	"sbatch": "submit", "srun": "run",
 	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
 	"jobs": "get jobs", "list": "get jobs",
 	"sinfo": "get nodes", "nodes": "get nodes",
 	"sacct": "history", "show": "describe job", "status": "describe job",
 	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner",
 	"sprio": "slurm sprio", "seff": "slurm seff",
-	"cluster-info": "top", "edit": "update",
+	"cluster-info": "top", "edit": "update", "patch": "update",
 	"annotate": "note", "undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }
 

@@ -41,8 +41,9 @@ type submission struct {
 func (a *app) submitCommand() *cobra.Command {
 	s := &submission{seed: a.name == seedName}
 	c := &cobra.Command{
-		Use:   "submit [flags] [FILE | - | SCRIPT ARG... | -- COMMAND ARG...]",
-		Short: "submit a job from a file, standard input, a script, or flags",
+		Aliases: []string{"create"}, // as in kubectl: create -f FILE
+		Use:     "submit [flags] [FILE | - | SCRIPT ARG... | -- COMMAND ARG...]",
+		Short:   "submit a job from a file, standard input, a script, or flags",
 		Long: "Submits a job from a file (- is standard input), or from flags with the command after --. A file\n" +
 			"that begins with #! is a script. The command uploads the script, and each task runs a copy of it in\n" +
 			"the image of --image, or directly on the node. Write flags before the script; all words after the\n" +

@@ -43,15 +43,17 @@ func (a *app) whoamiCommand() *cobra.Command {
 		Example: "  synapse-cli whoami\n  synapse-cli whoami -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.with(func(ctx context.Context, c *client.Client) error {
-				reply, err := c.WhoAmI(ctx, &api.WhoAmI{})
-				if err != nil {
-					return err
-				}
-				return a.tellWho(reply)
-			})
+			return a.with(a.whoAmI)
 		},
 	})
+}
+
+func (a *app) whoAmI(ctx context.Context, c *client.Client) error {
+	reply, err := c.WhoAmI(ctx, &api.WhoAmI{})
+	if err != nil {
+		return err
+	}
+	return a.tellWho(reply)
 }
 
 func (a *app) tellWho(r *api.WhoAmIReply) error {

@@ -358,8 +358,14 @@ func TestColour(t *testing.T) {
 	c.cli("get", "nodes").wants(t, 0, "n1    up     a/r1", "")
 }
 
-// onTerminal runs a command with a terminal as its standard output.
+// onTerminal runs a command with a terminal of 120 columns as its standard output.
 func onTerminal(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	return onWidth(t, cmd, 120)
+}
+
+// onWidth runs a command with a terminal of this width as its standard output.
+func onWidth(t *testing.T, cmd *exec.Cmd, columns uint16) string {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -378,7 +384,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) string {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 120}); err != nil {
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdout = terminal

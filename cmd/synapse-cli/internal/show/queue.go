@@ -28,9 +28,9 @@ type queueObj struct {
 var queueColumns = []column[*queueObj]{
 	{head: "QUEUE", cell: func(q *queueObj) string { return orDash(q.Name) }},
 	{head: "WAITING", right: true, cell: func(q *queueObj) string { return fmt.Sprint(q.Waiting) }},
-	{head: "HELD", right: true, cell: func(q *queueObj) string { return fmt.Sprint(q.Held) }},
+	{head: "HELD", drop: 1, right: true, cell: func(q *queueObj) string { return fmt.Sprint(q.Held) }},
 	{head: "RUNNING", right: true, cell: func(q *queueObj) string { return fmt.Sprint(q.Running) }},
-	{head: "GPUS REQUESTED", right: true, cell: func(q *queueObj) string { return milli(q.waiting) }},
+	{head: "GPUS REQUESTED", drop: 2, right: true, cell: func(q *queueObj) string { return milli(q.waiting) }},
 	{head: "GPUS IN USE", right: true, cell: func(q *queueObj) string { return milli(q.running) }},
 	{head: "LONGEST WAIT", right: true, cell: func(q *queueObj) string { return age(q.oldest, q.now) }},
 }

@@ -82,11 +82,11 @@ func Top(
 			machines += fmt.Sprintf(", %d %s", part.n, part.word)
 		}
 	}
-	gpus := fmt.Sprintf("gpus      %s %s of %s in use, %s free", bar(s, have.used, have.total),
-		milli(have.used), milli(have.total), milli(have.free))
+	gpus := fmt.Sprintf("%s of %s in use, %s free", milli(have.used), milli(have.total), milli(have.free))
 	if have.broken > 0 {
 		gpus += ", " + milli(have.broken) + " broken"
 	}
+	gpus = "gpus      " + bar(s, have.used, have.total, len(gpus)) + gpus
 	head := fmt.Sprintf("%s at %s\n%s\n%s\njobs      %d hold resources, %d wait for %s GPUs\n\n",
 		server, stamp(s.NowMs), machines, gpus, holding, waiting, milli(wanted))
 	if _, err := io.WriteString(w, head); err != nil {
@@ -123,20 +123,30 @@ func compareTop(a, b *messages.JobStatus) int {
 	)
 }
 
-// barWide is the width of a bar without its ends.
-const barWide = 30
+// The width of a bar without its ends. A narrow terminal has a shorter bar, or none.
+const (
+	barWide  = 30
+	barLeast = 5
+)
 
-// bar draws a bar for a part of a whole.
-func bar(s Style, part, whole int64) string {
+// bar draws a bar for a part of a whole in front of a text of this length.
+func bar(s Style, part, whole int64, text int) string {
+	wide := barWide
+	if s.Width > 0 {
+		wide = min(barWide, s.Width-len("gpus      [] ")-text)
+	}
+	if wide < barLeast {
+		return ""
+	}
 	full := 0
 	if whole > 0 {
-		full = int(part * barWide / whole)
+		full = int(part * int64(wide) / whole)
 	}
 	drawn := strings.Repeat("|", full)
 	if s.Colour {
 		drawn = painted(drawn, green)
 	}
-	return "[" + drawn + strings.Repeat(" ", barWide-full) + "]"
+	return "[" + drawn + strings.Repeat(" ", wide-full) + "] "
 }
 
 // TopNodes prints the nodes with what is in use on each. The nodes with the most GPUs in use are first.

@@ -26,6 +26,9 @@ func (a *CLI) seff(words []string) error {
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		o := &accountFlags{allUsers: true}
 		o.jobs = f.Arg(0)
+		if j, err := numbering(c)(ctx, o.jobs); err == nil { // also by name; a job of the history has only its number
+			o.jobs = slurm.Number(j.GetRecord().GetId())
+		}
 		all, err := a.accounts(ctx, c, o)
 		if err != nil {
 			return err
