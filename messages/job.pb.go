@@ -80,6 +80,8 @@ const (
 	AfterEnd_AFTER_END_OK          AfterEnd = 1 // the earlier job succeeded
 	AfterEnd_AFTER_END_ANY         AfterEnd = 2
 	AfterEnd_AFTER_END_FAILED      AfterEnd = 3 // the earlier job ended without success
+	AfterEnd_AFTER_END_STARTED     AfterEnd = 4 // the earlier job, which is no array, has started or ended
+	AfterEnd_AFTER_END_ELEMENT     AfterEnd = 5 // of an array: the element of the earlier array with the same index succeeded
 )
 
 // Enum value maps for AfterEnd.
@@ -89,12 +91,16 @@ var (
 		1: "AFTER_END_OK",
 		2: "AFTER_END_ANY",
 		3: "AFTER_END_FAILED",
+		4: "AFTER_END_STARTED",
+		5: "AFTER_END_ELEMENT",
 	}
 	AfterEnd_value = map[string]int32{
 		"AFTER_END_UNSPECIFIED": 0,
 		"AFTER_END_OK":          1,
 		"AFTER_END_ANY":         2,
 		"AFTER_END_FAILED":      3,
+		"AFTER_END_STARTED":     4,
+		"AFTER_END_ELEMENT":     5,
 	}
 )
 
@@ -615,6 +621,7 @@ type After struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // ID of the earlier job
 	End           AfterEnd               `protobuf:"varint,2,opt,name=end,proto3,enum=synapse.v1.AfterEnd" json:"end,omitempty"`
+	DelayMs       int64                  `protobuf:"varint,3,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"` // with AFTER_END_STARTED: time from the start of the earlier job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -661,6 +668,13 @@ func (x *After) GetEnd() AfterEnd {
 		return x.End
 	}
 	return AfterEnd_AFTER_END_UNSPECIFIED
+}
+
+func (x *After) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
 }
 
 // IndexRange is every step-th number from first to last.
@@ -1333,10 +1347,11 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x03env\x18\x02 \x01(\bR\x03env\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\fR\x05value\"7\n" +
 	"\aSecrets\x12,\n" +
-	"\asecrets\x18\x01 \x03(\v2\x12.synapse.v1.SecretR\asecrets\"A\n" +
+	"\asecrets\x18\x01 \x03(\v2\x12.synapse.v1.SecretR\asecrets\"\\\n" +
 	"\x05After\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12&\n" +
-	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\"J\n" +
+	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\x12\x19\n" +
+	"\bdelay_ms\x18\x03 \x01(\x03R\adelayMs\"J\n" +
 	"\n" +
 	"IndexRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x05R\x05first\x12\x12\n" +
@@ -1404,12 +1419,14 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
-	"\tSPLIT_ANY\x10\x02*`\n" +
+	"\tSPLIT_ANY\x10\x02*\x8e\x01\n" +
 	"\bAfterEnd\x12\x19\n" +
 	"\x15AFTER_END_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fAFTER_END_OK\x10\x01\x12\x11\n" +
 	"\rAFTER_END_ANY\x10\x02\x12\x14\n" +
-	"\x10AFTER_END_FAILED\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x10AFTER_END_FAILED\x10\x03\x12\x15\n" +
+	"\x11AFTER_END_STARTED\x10\x04\x12\x15\n" +
+	"\x11AFTER_END_ELEMENT\x10\x05B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_job_proto_rawDescOnce sync.Once

@@ -475,6 +475,11 @@ func (m *After) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DelayMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DelayMs))
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.End != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.End))
 		i--
@@ -1311,6 +1316,9 @@ func (m *After) SizeVT() (n int) {
 	}
 	if m.End != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.End))
+	}
+	if m.DelayMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DelayMs))
 	}
 	n += len(m.unknownFields)
 	return n

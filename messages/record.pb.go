@@ -768,9 +768,11 @@ func (x *Preemption) GetLostMilliGpuSeconds() int64 {
 // AfterKnown is the end of an earlier job, copied into the record of the dependent job. It remains when the record of
 // the earlier job is removed.
 type AfterKnown struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	State         JobState               `protobuf:"varint,2,opt,name=state,proto3,enum=synapse.v1.JobState" json:"state,omitempty"` // unspecified: the result is no longer known
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	State JobState               `protobuf:"varint,2,opt,name=state,proto3,enum=synapse.v1.JobState" json:"state,omitempty"` // unspecified: the result is no longer known
+	// Start of the earlier job, or its end if it never started; 0: unknown.
+	SinceUnixMs   int64 `protobuf:"varint,3,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -817,6 +819,13 @@ func (x *AfterKnown) GetState() JobState {
 		return x.State
 	}
 	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *AfterKnown) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
 }
 
 // ElementsEnded are elements of an array with the same final state, by their positions in the list of indices.
@@ -1096,6 +1105,9 @@ type JobRecord struct {
 	// The tasks need a uid of this job, which is assigned before the first Reserve; uid is 0 until then.
 	UidToCome bool `protobuf:"varint,46,opt,name=uid_to_come,json=uidToCome,proto3" json:"uid_to_come,omitempty"`
 	Exempt    bool `protobuf:"varint,48,opt,name=exempt,proto3" json:"exempt,omitempty"` // an admin submitted the job, so owner limits do not apply to its uid
+	// The jobs in spec.after with AFTER_END_STARTED that have started. This is a separate list, because an older leader
+	// takes each entry of after_known for an end.
+	AfterStarted []*AfterKnown `protobuf:"bytes,49,rep,name=after_started,json=afterStarted,proto3" json:"after_started,omitempty"`
 	// Order in which uids were assigned. 0 if none was assigned, or if an older version assigned it in the order of
 	// arrival.
 	UidTurn uint64 `protobuf:"varint,47,opt,name=uid_turn,json=uidTurn,proto3" json:"uid_turn,omitempty"`
@@ -1378,6 +1390,13 @@ func (x *JobRecord) GetExempt() bool {
 		return x.Exempt
 	}
 	return false
+}
+
+func (x *JobRecord) GetAfterStarted() []*AfterKnown {
+	if x != nil {
+		return x.AfterStarted
+	}
+	return nil
 }
 
 func (x *JobRecord) GetUidTurn() uint64 {
@@ -2531,11 +2550,12 @@ const file_messages_record_proto_rawDesc = "" +
 	"Preemption\x12\x17\n" +
 	"\afor_job\x18\x01 \x01(\tR\x06forJob\x12.\n" +
 	"\x04rule\x18\x02 \x01(\x0e2\x1a.synapse.v1.PreemptionRuleR\x04rule\x123\n" +
-	"\x16lost_milli_gpu_seconds\x18\x03 \x01(\x03R\x13lostMilliGpuSeconds\"J\n" +
+	"\x16lost_milli_gpu_seconds\x18\x03 \x01(\x03R\x13lostMilliGpuSeconds\"n\n" +
 	"\n" +
 	"AfterKnown\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\"\x83\x01\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\x12\"\n" +
+	"\rsince_unix_ms\x18\x03 \x01(\x03R\vsinceUnixMs\"\x83\x01\n" +
 	"\rElementsEnded\x12*\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\x12\x16\n" +
 	"\x06unborn\x18\x02 \x01(\bR\x06unborn\x12.\n" +
@@ -2553,8 +2573,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04held\x18\x02 \x03(\v2\x16.synapse.v1.IndexRangeR\x04held\x12\x14\n" +
 	"\x05reach\x18\x04 \x01(\x05R\x05reach\x12$\n" +
 	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\x125\n" +
-	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\xcf\n" +
-	"\n" +
+	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\x8c\v\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -2595,7 +2614,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\vpreemptions\x18( \x01(\x05R\vpreemptions\x12\x1c\n" +
 	"\toutranked\x18) \x01(\x05R\toutranked\x12\x1e\n" +
 	"\vuid_to_come\x18. \x01(\bR\tuidToCome\x12\x16\n" +
-	"\x06exempt\x180 \x01(\bR\x06exempt\x12\x19\n" +
+	"\x06exempt\x180 \x01(\bR\x06exempt\x12;\n" +
+	"\rafter_started\x181 \x03(\v2\x16.synapse.v1.AfterKnownR\fafterStarted\x12\x19\n" +
 	"\buid_turn\x18/ \x01(\x04R\auidTurn\x12\x16\n" +
 	"\x06sealed\x18* \x01(\fR\x06sealed\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
@@ -2829,40 +2849,41 @@ var file_messages_record_proto_depIdxs = []int32{
 	8,  // 24: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
 	11, // 25: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
 	14, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
-	33, // 27: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	34, // 28: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	35, // 29: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	10, // 30: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
-	30, // 31: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	16, // 32: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	36, // 33: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	17, // 34: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	7,  // 35: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	9,  // 36: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
-	30, // 37: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	37, // 38: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	5,  // 39: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	5,  // 40: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	5,  // 41: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	5,  // 42: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	5,  // 43: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	5,  // 44: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	2,  // 45: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	30, // 46: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	21, // 47: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	27, // 48: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	26, // 49: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	25, // 50: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
-	3,  // 51: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
-	35, // 52: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
-	4,  // 53: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
-	23, // 54: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
-	24, // 55: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	11, // 27: synapse.v1.JobRecord.after_started:type_name -> synapse.v1.AfterKnown
+	33, // 28: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	34, // 29: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	35, // 30: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	10, // 31: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
+	30, // 32: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	16, // 33: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	36, // 34: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	17, // 35: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	7,  // 36: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	9,  // 37: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
+	30, // 38: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	37, // 39: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	5,  // 40: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	5,  // 41: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	5,  // 42: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	5,  // 43: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	5,  // 44: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	5,  // 45: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	2,  // 46: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	30, // 47: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	21, // 48: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	27, // 49: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	26, // 50: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	25, // 51: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	3,  // 52: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	35, // 53: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	4,  // 54: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	23, // 55: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	24, // 56: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }

@@ -425,6 +425,11 @@ func (m *AfterKnown) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.SinceUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SinceUnixMs))
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.State != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.State))
 		i--
@@ -703,6 +708,20 @@ func (m *JobRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.AfterStarted) > 0 {
+		for iNdEx := len(m.AfterStarted) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.AfterStarted[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x3
+			i--
+			dAtA[i] = 0x8a
+		}
 	}
 	if m.Exempt {
 		i--
@@ -2165,6 +2184,9 @@ func (m *AfterKnown) SizeVT() (n int) {
 	if m.State != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.State))
 	}
+	if m.SinceUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SinceUnixMs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2397,6 +2419,12 @@ func (m *JobRecord) SizeVT() (n int) {
 	}
 	if m.Exempt {
 		n += 3
+	}
+	if len(m.AfterStarted) > 0 {
+		for _, e := range m.AfterStarted {
+			l = e.SizeVT()
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

@@ -38,7 +38,7 @@ func (x *JobSpec) Validate() error {
 // have, but that would be ignored or prevent a new job from running.
 func (x *JobSpec) ValidateNew() error {
 	return first(x.Validate(), x.hasCommand(), x.WarnsInTime(), x.isNoElement(), x.validNewEnv(), x.enoughMemory(),
-		x.validTitle(),
+		x.validTitle(), x.afterElements(),
 		readable(x.ProtoReflect()))
 }
 

@@ -31,7 +31,12 @@ func (w *World) submitArray() {
 	spec.Array = w.drawnArray()
 	if n := len(w.client.jobs); s.chance(0.2) && n > 0 {
 		if o := w.client.jobs[s.below(n)]; o.id != "" {
-			spec.After = []*messages.After{{Job: o.id, End: messages.AfterEnd_AFTER_END_ANY}}
+			after := &messages.After{Job: o.id, End: messages.AfterEnd_AFTER_END_ANY}
+			if o.spec.Array != nil && n%2 == 0 {
+				after.End = messages.AfterEnd_AFTER_END_ELEMENT
+				spec.Array = copyOf(o.spec).Array
+			}
+			spec.After = []*messages.After{after}
 		}
 	}
 	o := w.client.submit(spec)

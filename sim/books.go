@@ -35,6 +35,7 @@ type books struct {
 type jobPage struct {
 	record *messages.JobRecord
 	queued bool             // the job waits, and nobody holds or cancels it
+	began  bool             // an attempt of the job has started
 	tokens []topology.Token // committed attempts in the order of their COMMITs
 	since  instant          // when the job entered its present state, or was last released in it
 	// The time limit and the moment from which it holds. A client may change the limit.
@@ -163,6 +164,7 @@ func (b *books) enter(s *stored) {
 			delete(b.w.loss.tokens, t) // the store knows the attempt again
 		}
 		b.attempts[t] = a
+		s.page.began = s.page.began || a.StartedUnixMs != 0
 	}
 	if s.node != nil {
 		b.nodes[s.node.Id] = s.node
@@ -288,8 +290,19 @@ func (b *books) neverBorn(id string) bool {
 func (b *books) follows(r *messages.JobRecord) bool {
 	return slices.ContainsFunc(r.Spec.GetAfter(), func(a *messages.After) bool {
 		page := b.jobs[a.Job]
-		return page != nil && !page.record.State.Terminal() && !b.gaveUp(a.Job)
+		if page == nil {
+			return b.unbornYet(a.Job)
+		}
+		started := a.End == messages.AfterEnd_AFTER_END_STARTED && page.began
+		return !page.record.State.Terminal() && !b.gaveUp(a.Job) && !started
 	})
+}
+
+// unbornYet reports whether an element may still become a job.
+func (b *books) unbornYet(id string) bool {
+	array, _, is := messages.ArrayOf(id)
+	page := b.jobs[array]
+	return is && page != nil && !page.record.State.Terminal() && !b.gaveUp(array)
 }
 
 // gaveUp reports whether the operator gave up a job because its record was corrupted.

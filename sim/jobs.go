@@ -94,7 +94,7 @@ func (w *World) follows(spec *messages.JobSpec) {
 	}
 	for i := range 1 + n/8%2 {
 		if o := w.client.jobs[n-1-2*i]; o.id != "" {
-			spec.After = append(spec.After, &messages.After{Job: o.id, End: messages.AfterEnd((n/8 + i) % 4)})
+			spec.After = append(spec.After, &messages.After{Job: o.id, End: messages.AfterEnd((n/8 + i) % 5)})
 		}
 	}
 }

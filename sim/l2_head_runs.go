@@ -307,10 +307,10 @@ func (c *headRuns) waits(w *World, page *jobPage) bool {
 
 // beginsLater reports whether a job may wait for its begin time. A leader reads its wall clock once a minute.
 func (c *headRuns) beginsLater(w *World, r *messages.JobRecord) bool {
-	if r.Spec.BeginUnixMs == 0 {
+	if r.BeginsUnixMs() == 0 {
 		return false
 	}
-	if p := w.leader(); p == nil || p.clock.wall(w.engine.now) < r.Spec.BeginUnixMs {
+	if p := w.leader(); p == nil || p.clock.wall(w.engine.now) < r.BeginsUnixMs() {
 		c.early[r.Id] = w.engine.now
 	}
 	at, ok := c.early[r.Id]

@@ -49,6 +49,9 @@ var wallUses = map[string]wallUse{
 	"actors/leader/array/record.go": {
 		1, "when an array ended, as people see it",
 	},
+	"messages/after.go": {
+		1, "when an ended job began: another begins some minutes after that, and begin.go waits for it",
+	},
 	"actors/leader/array/update.go": {
 		2, "when somebody asked for something, as people see it; and that a begin is not too far ahead, as begin.go",
 	},

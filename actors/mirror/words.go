@@ -94,7 +94,7 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) messages.Reason {
 	case len(r.Awaits()) > 0:
 		return m.depends(r.Awaits())
 	case m.beginsLater(s):
-		return messages.WaitBeginTime.Because(messages.Moment(r.GetSpec().GetBeginUnixMs(), now))
+		return messages.WaitBeginTime.Because(messages.Moment(r.BeginsUnixMs(), now))
 	case len(s.GetDebts()) > 0:
 		return unconfirmed(s.GetDebts())
 	case next > now && messages.StartFailure(s) != "":
@@ -135,6 +135,8 @@ func (m *Mirror) depends(all []*messages.After) messages.Reason {
 			text = "end of " + text
 		case messages.AfterEnd_AFTER_END_FAILED:
 			text = "failure of " + text
+		case messages.AfterEnd_AFTER_END_STARTED:
+			text = "start of " + text
 		}
 		if phase := m.phaseOf(a.GetJob()); phase != "" {
 			text += " " + phase
@@ -206,7 +208,7 @@ func (m *Mirror) phaseOf(job string) string {
 // beginsLater reports whether a job is in no queue because of its begin time. It uses the clock that the Job uses, so
 // both agree.
 func (m *Mirror) beginsLater(s *messages.JobStatus) bool {
-	return s.GetRecord().GetSpec().GetBeginUnixMs() > m.p.Clock.WallMs() && messages.Waits(s.GetPhase())
+	return s.GetRecord().BeginsUnixMs() > m.p.Clock.WallMs() && messages.Waits(s.GetPhase())
 }
 
 // placesOf returns the nodes of an attempt in the order of its ranks, each node once.

@@ -46,7 +46,9 @@ func (c *Client) Precede(ctx context.Context, spec *messages.JobSpec, find Find)
 			return err
 		}
 		for _, j := range found {
-			all = append(all, &messages.After{Job: j.GetRecord().GetId(), End: after.GetEnd()})
+			all = append(all, &messages.After{
+				Job: j.GetRecord().GetId(), End: after.GetEnd(), DelayMs: after.GetDelayMs(),
+			})
 		}
 	}
 	spec.After = all

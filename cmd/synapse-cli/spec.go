@@ -82,7 +82,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 		"indexes of an array with one job per index, such as 0-99, 0-99%10 (at most ten run at once), 0-9:2 or 1,5,7")
 	f.StringArrayVar(&s.after, "after", nil,
 		"start after the end of these `jobs`, such as J1,J2 or J:any; the suffix :ok (default) requires success, "+
-			":failed requires any other end, :any accepts both")
+			":failed requires any other end, :any accepts both, :started or :started+10m requires a start")
 	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (today or tomorrow), 2026-11-24T08:00 "+
 		"or now+2h")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "maximum run time of an attempt, such as 24h or 24:00:00")

@@ -330,8 +330,8 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 			}
 		}
 		if spec = status.GetRecord().GetSpec(); spec != nil {
-			spec.After = status.GetRecord().Awaits() // its dependencies are already met
-			if e := spec.GetElement(); e != nil {    // submit an array with only this element, so that the job gets its index
+			spec.After = status.GetRecord().Unmet() // its dependencies are already met
+			if e := spec.GetElement(); e != nil {   // submit an array with only this element, so that the job gets its index
 				spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: e.GetIndex(), Last: e.GetIndex()}}}
 				spec.Element = nil
 			}

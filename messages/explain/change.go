@@ -64,6 +64,8 @@ func dependencies(e *messages.Explanation) (lines [][]string) {
 			end = "must end"
 		case messages.AfterEnd_AFTER_END_FAILED:
 			end = "must fail"
+		case messages.AfterEnd_AFTER_END_STARTED:
+			end = "must start"
 		}
 		name, about := cells(d.GetJob())
 		lines = append(lines, []string{name, about, strings.TrimPrefix(d.GetPhase()+", "+end, ", ")})

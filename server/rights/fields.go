@@ -84,9 +84,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +
 		"infra_restarts not_before_unix_ms cancel hold exit_code outcome finished_unix_ms " +
 		"prepare_failures ran_ms prepare_failed_on changed uid promise memory_by_share " +
-		"limit_by_default given_to after_known preemptions outranked array uid_to_come " +
+		"limit_by_default given_to after_known after_started preemptions outranked array uid_to_come " +
 		"uid_turn exempt", "request_id request_hash", ""},
-	{"After", "job end", "", ""},
+	{"After", "job end delay_ms", "", ""},
 	{"ArraySpec", "indices most", "", ""},
 	{"IndexRange", "first last step", "", ""},
 	{"Element", "array index count first last step arrival", "", ""},
@@ -94,7 +94,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ElementsChanged", "places set_priority priority set_time_limit time_limit_ms set_begin begin_unix_ms", "", ""},
 	{"ElementsEnded", "state unborn places", "", ""},
 	{"ArrayCounts", "waiting running succeeded failed cancelled", "", ""},
-	{"AfterKnown", "job state", "", ""},
+	{"AfterKnown", "job state since_unix_ms", "", ""},
 	{"Promise", "pool order kept left_ms slips run told victims on_loan", "", ""},
 	{"Victim", "job token rule lost_milli_gpu_seconds", "", ""},
 	{"Preemption", "for_job rule lost_milli_gpu_seconds", "", ""},

@@ -107,7 +107,11 @@ func (s *stage) spec(l commandLine, name string) *messages.JobSpec {
 		if o := s.orders[job]; o != nil {
 			after.Job = o.ID()
 		}
+		end, later, _ := strings.Cut(end, "+")
 		after.End, _ = messages.AfterEndOf(end)
+		if delay, err := time.ParseDuration(later); err == nil {
+			after.DelayMs = delay.Milliseconds()
+		}
 		spec.After = append(spec.After, after)
 	}
 	if ahead := l.time("warn", 0); ahead > 0 {

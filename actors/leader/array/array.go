@@ -289,16 +289,10 @@ func (a *Array) later(ctx actor.Context) {
 }
 
 func (a *Array) onForegone(ctx actor.Context, m protocol.Foregone) {
-	if _, known := a.rec.KnownOf(m.Known.Job); known {
-		return
+	if a.rec.Learns(m.Known, a.foregone) {
+		a.foregone = append(a.foregone, m.Known)
+		a.advance(ctx)
 	}
-	for _, k := range a.foregone {
-		if k.Job == m.Known.Job {
-			return
-		}
-	}
-	a.foregone = append(a.foregone, m.Known)
-	a.advance(ctx)
 }
 
 func (a *Array) counts() *messages.ArrayCounts {

@@ -66,7 +66,7 @@ func (a *Array) draft() *arrayDraft {
 		d.rec.LimitByDefault = d.rec.LimitByDefault && a.respec.Spec.TimeLimitMs == d.rec.Spec.TimeLimitMs
 		d.rec.Spec, d.rec.Changed = a.respec.Spec, a.respec.Deed
 	}
-	d.rec.AfterKnown = append(d.rec.AfterKnown[:len(d.rec.AfterKnown):len(d.rec.AfterKnown)], a.foregone...)
+	d.rec.Learn(a.foregone)
 	if protocol.WhyCancelled(d.rec) != "" {
 		for place, s := range a.stage {
 			if s == elementComing {
@@ -147,7 +147,7 @@ func (a *Array) onWritten(ctx actor.Context, m protocol.Written) {
 		a.answer(ctx, asker)
 	}
 	if a.rec.State.Terminal() {
-		ctx.Send(a.peers.Scheduler, protocol.Concluded{Job: a.id, State: a.rec.State})
+		ctx.Send(a.peers.Scheduler, protocol.Concluded{Job: a.id, State: a.rec.State, Since: a.rec.Since()})
 	}
 	a.spawn(ctx)
 	a.advance(ctx)

@@ -35,6 +35,7 @@ func (a *Array) sproutOf(place int) protocol.Sprout {
 	if own := a.changed[place]; own != nil {
 		own.On(spec)
 	}
+	spec.BeginUnixMs = max(spec.BeginUnixMs, a.rec.DelayedUnixMs())
 	return protocol.Sprout{Array: a.rec, Index: index, Spec: spec}
 }
 

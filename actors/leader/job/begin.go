@@ -1,7 +1,6 @@
 package job
 
 import (
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -17,7 +16,7 @@ import (
 // beginsIn returns how long the job must not be planned yet, at most a minute. An earlier begin time applies once it is
 // on disk, a later one at once.
 func (j *Job) beginsIn() time.Duration {
-	return protocol.UntilMs(max(j.rec.Spec.BeginUnixMs, j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
+	return protocol.UntilMs(max(j.rec.BeginsUnixMs(), j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
 }
 
 // beginRefused returns the refusal of another begin time. It returns nil if the change is allowed.
@@ -55,22 +54,27 @@ func (j *Job) postpone(ctx actor.Context) {
 	}
 }
 
-// The rest of this section owns how a Job reacts to the end of another job that it depends on.
+// The rest of this section owns how a Job reacts to the start or the end of another job that it depends on.
 
-// onForegone records the end of a job that this one depends on.
+// onForegone records the start or the end of a job that this one depends on.
 func (j *Job) onForegone(ctx actor.Context, m protocol.Foregone) {
-	_, known := j.rec.KnownOf(m.Known.Job)
-	if known || slices.ContainsFunc(j.foregone, func(k *messages.AfterKnown) bool { return k.Job == m.Known.Job }) {
-		return
+	if j.rec.Learns(m.Known, j.foregone) {
+		j.foregone = append(j.foregone, m.Known)
+		j.advance(ctx)
 	}
-	j.foregone = append(j.foregone, m.Known)
-	j.advance(ctx)
 }
 
-// draftAfter adds the recorded ends of dependencies to a write.
+// tellStart reports a start of this job that is on disk, for the jobs that wait for it.
+func (j *Job) tellStart(ctx actor.Context) {
+	if j.last.GetStartedUnixMs() != 0 && !j.rec.State.Terminal() {
+		ctx.Send(j.peers.Scheduler, protocol.HasStarted{Job: j.id, AtUnixMs: j.last.StartedUnixMs})
+	}
+}
+
+// draftAfter adds the recorded starts and ends of dependencies to a write.
 func (j *Job) draftAfter(d *draft) {
 	if len(j.foregone) > 0 && !d.rec.State.Terminal() {
-		d.rec.AfterKnown = slices.Concat(d.rec.AfterKnown, j.foregone)
+		d.rec.Learn(j.foregone)
 		d.foregone, d.dirty = len(j.foregone), true
 	}
 }

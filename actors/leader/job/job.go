@@ -45,7 +45,7 @@ type Job struct {
 	respec     *protocol.SpecWish     // the last changed spec; nil: as on disk
 	firm       *firmWish              // the last start guarantee to write; nil: as on disk
 	aged       agedPromise            // the last drafted guarantee with less time left than requested
-	foregone   []*messages.AfterKnown // ends of jobs that this one depends on
+	foregone   []*messages.AfterKnown // starts and ends of jobs that this one depends on
 	started    int64                  // wall clock time of the barrier, to be written
 	prepared   time.Duration          // time from COMMIT until all were prepared, to be written
 	decide     *protocol.Granted
@@ -229,6 +229,7 @@ func (j *Job) onBorn(ctx actor.Context) {
 		j.states.Become("resumed", jobStarting)
 		j.resume(ctx)
 	}
+	j.tellStart(ctx)
 	j.show(ctx)
 	j.settleIn(ctx)
 }

@@ -284,7 +284,10 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	limited := d.rec.Spec.TimeLimitMs != j.rec.Spec.TimeLimitMs
 	promises := d.firm != nil || d.rec.Promise != j.rec.Promise
 	j.rec, j.att, j.owed = d.rec, d.att, d.owed
-	j.absorb(d)
+	starts := j.started != 0
+	if j.absorb(d); starts && j.started == 0 {
+		j.tellStart(ctx)
+	}
 	if limited && j.counting() {
 		j.armTimeLimit(ctx, j.limitFrom)
 	}
@@ -391,7 +394,7 @@ func (j *Job) afterClose(ctx actor.Context, d draft) {
 	}
 	if j.rec.State.Terminal() {
 		j.states.Become("finished", jobSettling)
-		ctx.Send(j.peers.Scheduler, protocol.Concluded{Job: j.id, State: j.rec.State})
+		ctx.Send(j.peers.Scheduler, protocol.Concluded{Job: j.id, State: j.rec.State, Since: j.rec.Since()})
 		j.logEnd()
 		return
 	}

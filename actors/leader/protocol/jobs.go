@@ -17,8 +17,14 @@ type (
 	Concluded struct {
 		Job   topology.JobID
 		State messages.JobState
+		Since int64 // when it started
 	}
-	// Foregone reports the end of a job that this one depends on. Scheduler → Job.
+	// HasStarted reports that the start of a job is on disk. Job → Scheduler.
+	HasStarted struct {
+		Job      topology.JobID
+		AtUnixMs int64
+	}
+	// Foregone reports the start or the end of a job that this one depends on. Scheduler → Job.
 	Foregone struct{ Known *messages.AfterKnown }
 )
 

@@ -120,7 +120,7 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w protocol.Writt
 	outcome := messages.OK()
 	if w.Verdict == actors.Done {
 		delete(s.damaged, d.Job)
-		s.conclude(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED)
+		s.conclude(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED, 0)
 		s.tellEnded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED) // if it was an element of an array
 		ctx.Send(s.peers.Mirror, mirror.JobShown{Status: &messages.JobStatus{
 			Record: &messages.JobRecord{

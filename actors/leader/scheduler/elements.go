@@ -93,6 +93,7 @@ func (s *Scheduler) onSprouted(ctx actor.Context, e *livingJob, m protocol.Writt
 		return
 	}
 	s.embody(ctx, e, e.rec, nil)
+	s.await(ctx, e, e.rec)
 	s.idles(ctx, e, true)
 }
 

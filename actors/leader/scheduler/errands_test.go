@@ -53,7 +53,7 @@ func TestFailedReadIsRepeated(t *testing.T) {
 		for round := range 2 { // also when it fails a second time
 			var said []leadertest.Letter
 			clock.later = nil
-			s.onFollowed(&leadertest.Context{Said: &said}, "second", x.found)
+			s.onFollowed(&leadertest.Context{Said: &said}, find{follower: "second"}, x.found)
 			if x.again != nil && (len(clock.later) != 1 || clock.later[0] != x.again) || x.again == nil && clock.later != nil {
 				t.Errorf("%s, round %d: timer is %v, want %v", x.name, round, clock.later, x.again)
 			}

@@ -21,6 +21,7 @@ type find struct {
 	orphan   *orphan         // a node has an attempt of it without an actor here
 	sought   *livingJob      // a new job depends on it
 	follower topology.JobID  // this job waits for its end
+	unborn   topology.JobID  // with follower: the element of the queried array that is meant
 	element  *livingJob      // it was a job before
 	probed   *protocol.Probe // an element that its array asks about
 }
@@ -61,7 +62,7 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 	case why.sought != nil:
 		s.onSought(ctx, why.sought, m)
 	case why.follower != "":
-		s.onFollowed(ctx, why.follower, m)
+		s.onFollowed(ctx, why, m)
 	case m.Err != "":
 		s.later(ctx, s.jobs[why.job])
 	case m.Damaged != "":

@@ -226,6 +226,8 @@ type jobRecord struct {
 	read      []topology.Token    // its attempts as read: the latest, and those that lack evidence
 	element   bool                // it is an element of an array
 	concluded messages.JobState   // its final state, once that is on disk
+	sought    []topology.JobID    // ended jobs that it depends on, which were found before its submit
+	since     int64               // wall clock time of its latest start, once that is on disk; 0: none
 }
 
 // jobActor holds the state of a job's actor.

@@ -67,8 +67,13 @@ func TestFailedReadsLoseNothing(t *testing.T) {
 		"submit":   func(f *failedRead) { f.why.submit = f.fresh() },
 		"sought":   func(f *failedRead) { f.why.sought = f.fresh() },
 		"follower": func(f *failedRead) { f.fresh().pid = f.s.self; f.why.follower = "j"; f.want = askAgain{f.why, query} },
-		"element":  func(f *failedRead) { f.why.element = f.fresh(); f.want = askAgain{f.why, query} },
-		"probed":   func(f *failedRead) { f.why.probed = &protocol.Probe{Array: "j", Index: 3}; f.want = *f.why.probed },
+		"unborn": func(f *failedRead) {
+			f.fresh().pid = f.s.self
+			f.why = find{follower: "j", unborn: "a_3"}
+			f.want = askAgain{f.why, query}
+		},
+		"element": func(f *failedRead) { f.why.element = f.fresh(); f.want = askAgain{f.why, query} },
+		"probed":  func(f *failedRead) { f.why.probed = &protocol.Probe{Array: "j", Index: 3}; f.want = *f.why.probed },
 		"orphan": func(f *failedRead) {
 			o := f.orphan()
 			f.why.orphan, f.want = &o, askOrphan{o}

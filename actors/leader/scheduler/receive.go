@@ -24,6 +24,7 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[protocol.Redeemed]((*Scheduler).onRedeemed),
 	actors.On[protocol.AttemptEnded]((*Scheduler).onAttemptEnded),
 	actors.On[protocol.Concluded]((*Scheduler).onConcluded),
+	actors.On[protocol.HasStarted]((*Scheduler).onHasStarted),
 	actors.On[protocol.Settled]((*Scheduler).onSettled),
 	actors.On[protocol.Stale]((*Scheduler).onStale),
 	actors.On[*actor.Terminated]((*Scheduler).onJobBroke),
@@ -102,7 +103,7 @@ func (s *Scheduler) onRequeue(ctx actor.Context, m *messages.Requeue) {
 }
 
 func (s *Scheduler) onConcluded(ctx actor.Context, m protocol.Concluded) {
-	s.conclude(ctx, m.Job, m.State)
+	s.conclude(ctx, m.Job, m.State, m.Since)
 }
 
 func (s *base) onStrangerHeard(ctx actor.Context, m protocol.StrangerHeard) { s.lead(ctx, m.Node) }

@@ -172,7 +172,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 			return s.makers.Array(s.p, s.peers, life, rec)
 		})
 		if rec.State.Terminal() {
-			s.conclude(ctx, e.id, rec.State)
+			s.conclude(ctx, e.id, rec.State, rec.Since())
 		}
 		return
 	}
@@ -184,7 +184,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	s.tellDrains(ctx, e, attempts)
 	s.inherit(ctx, e, rec)
 	if rec.State.Terminal() {
-		s.conclude(ctx, e.id, rec.State)
+		s.conclude(ctx, e.id, rec.State, rec.Since())
 	}
 }
 

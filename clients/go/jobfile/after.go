@@ -19,6 +19,7 @@ func ParseAfter(text string) (all []*messages.After, problem *Problem) {
 	open := 0 // index of the first job without a result
 	for _, part := range scope.Split(text, ",") {
 		job, word, has := scope.Cut(strings.TrimSpace(part), ":")
+		word, later, delayed := strings.Cut(word, "+")
 		end, known := messages.AfterEndOf(word)
 		switch {
 		case job == "":
@@ -30,7 +31,15 @@ func ParseAfter(text string) (all []*messages.After, problem *Problem) {
 		case has && !known:
 			return nil, say("use "+strings.Join(messages.EndWords(), ", "), "%s is not an end of a job", quote(word))
 		}
-		all = append(all, &messages.After{Job: job})
+		one := &messages.After{Job: job}
+		if delayed {
+			ms, err := ParseDuration(later)
+			if err != nil {
+				return nil, say("write train-7f:started+10m", "%s is not a duration", quote(later))
+			}
+			one.DelayMs = ms
+		}
+		all = append(all, one)
 		if has {
 			for _, a := range all[open:] {
 				a.End = end
@@ -57,7 +66,7 @@ func Valid(spec *messages.JobSpec) error {
 		if s, err := scope.Parse(job); err == nil && s.Bracketed {
 			job = s.Job
 		}
-		spec.After = append(spec.After, &messages.After{Job: job, End: after.GetEnd()})
+		spec.After = append(spec.After, &messages.After{Job: job, End: after.GetEnd(), DelayMs: after.GetDelayMs()})
 	}
 	return spec.ValidateNew()
 }
@@ -65,7 +74,11 @@ func Valid(spec *messages.JobSpec) error {
 // FormatAfter formats each dependency as one word.
 func FormatAfter(all []*messages.After) (words []string) {
 	for _, a := range all {
-		words = append(words, strings.TrimSuffix(a.GetJob()+":"+a.GetEnd().Word(), ":"))
+		word := strings.TrimSuffix(a.GetJob()+":"+a.GetEnd().Word(), ":")
+		if a.GetDelayMs() > 0 {
+			word += "+" + FormatDuration(a.GetDelayMs())
+		}
+		words = append(words, word)
 	}
 	return words
 }

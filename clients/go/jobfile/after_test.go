@@ -15,6 +15,10 @@ func TestParseAfter(t *testing.T) {
 		"a,b:any":        {"a:any", "b:any"},
 		"a:ok, b:failed": {"a", "b:failed"},
 		"a:any,b":        {"a:any", "b"},
+		"a:started+10m":  {"a:started+10m"},
+		"a,b:started":    {"a:started", "b:started"},
+		"a:element":      {"a:element"},
+		"a:started+soon": nil,
 		"a:later":        nil,
 		"a,,b":           nil,
 		":any":           nil,
@@ -27,7 +31,8 @@ func TestParseAfter(t *testing.T) {
 		}
 		for i, word := range got {
 			again, problem := ParseAfter(word)
-			if problem != nil || len(again) != 1 || again[0].End.Word() != all[i].End.Word() {
+			if problem != nil || len(again) != 1 || again[0].End.Word() != all[i].End.Word() ||
+				again[0].DelayMs != all[i].DelayMs {
 				t.Errorf("%q is written as %q, and read as %v (%v)", text, word, again, problem)
 			}
 		}

@@ -158,7 +158,8 @@ func accessTexts() []KeyText {
 func timeTexts() []KeyText {
 	return []KeyText{
 		{"spec.after", "Jobs that must end before this job starts. The suffix `:ok` (the default) requires " +
-			"success, `:failed` requires any other end, and `:any` accepts both.", "`[train-7f, " +
+			"success, `:failed` requires any other end, and `:any` accepts both. `:started` and `:started+10m` require a " +
+			"start, and `:element` applies to [arrays](../jobs/dependencies.md).", "`[train-7f, " +
 			"prep:any]`", "none", upTo(256)},
 		{"spec.begin", "Earliest start, by the clock of the scheduler. A time in the past means " +
 			"now.", timeFormat, "now", "a " +

@@ -15,6 +15,8 @@ class AfterEnd(str, Enum):
     OK = "AFTER_END_OK"  # the earlier job succeeded
     ANY = "AFTER_END_ANY"
     FAILED = "AFTER_END_FAILED"  # the earlier job ended without success
+    STARTED = "AFTER_END_STARTED"  # the earlier job, which is no array, has started or ended
+    ELEMENT = "AFTER_END_ELEMENT"  # of an array: the element of the earlier array with the same index succeeded
 
 
 class Basis(str, Enum):
@@ -183,6 +185,7 @@ class After(Message):
     """After is an earlier job that must end before the dependent job is planned."""
     job: str = plain("str")  # ID of the earlier job
     end: AfterEnd = plain("AfterEnd", AfterEnd.UNSPECIFIED)
+    delay_ms: int = plain("long")  # with AFTER_END_STARTED: time from the start of the earlier job
 
 
 @dataclass
@@ -190,6 +193,7 @@ class AfterKnown(Message):
     """AfterKnown is the end of an earlier job, copied into the record of the dependent job. It remains when the record of the earlier job is removed."""
     job: str = plain("str")
     state: JobState = plain("JobState", JobState.UNSPECIFIED)  # unspecified: the result is no longer known
+    since_unix_ms: int = plain("long")  # Start of the earlier job, or its end if it never started; 0: unknown.
 
 
 @dataclass
@@ -800,6 +804,7 @@ class JobRecord(Message):
     outranked: int = plain("int")  # attempts among preemptions that were stopped for another job of the same queue
     uid_to_come: bool = plain("bool")  # The tasks need a uid of this job, which is assigned before the first Reserve; uid is 0 until then.
     exempt: bool = plain("bool")  # an admin submitted the job, so owner limits do not apply to its uid
+    after_started: List[AfterKnown] = many("AfterKnown")  # The jobs in spec.after with AFTER_END_STARTED that have started. This is a separate list, because an older leader takes each entry of after_known for an end.
     uid_turn: int = plain("long")  # Order in which uids were assigned. 0 if none was assigned, or if an older version assigned it in the order of arrival.
     sealed: bytes = plain("bytes")  # The spec's secrets with their values, sealed for the gateway's key; empty after the job has finished.
 

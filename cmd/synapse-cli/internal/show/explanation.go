@@ -158,9 +158,7 @@ func explanationObject(e *messages.Explanation, job *messages.JobName, phase, te
 			return unavailableObj{n.GetNode(), n.GetReason(), n.GetBy(), n.GetNote()}
 		}),
 		Dependencies: each(e.GetDependencies(), func(d *messages.Dependency) dependencyObj {
-			end := map[messages.AfterEnd]string{
-				messages.AfterEnd_AFTER_END_ANY: "any", messages.AfterEnd_AFTER_END_FAILED: "failed",
-			}[d.GetEnd()]
+			end := d.GetEnd().Word()
 			if end == "" {
 				end = "ok"
 			}

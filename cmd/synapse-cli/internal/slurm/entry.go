@@ -111,11 +111,8 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	for _, s := range spec.GetNodeSelector() {
 		e.Features = strings.TrimPrefix(e.Features+"&"+s.GetKey()+"="+s.GetValue(), "&")
 	}
-	for i, after := range jobfile.FormatAfter(spec.GetAfter()) {
-		_, end, _ := strings.Cut(after, ":")
-		word := map[string]string{"failed": "afternotok", "any": "afterany"}[end]
-		e.Dependency = strings.TrimPrefix(e.Dependency+","+orDefault(word, "afterok")+":"+Number(spec.GetAfter()[i].GetJob()),
-			",")
+	for _, after := range spec.GetAfter() {
+		e.Dependency = strings.TrimPrefix(e.Dependency+","+dependency(after), ",")
 	}
 	e.ended(a.GetEnd(), a.GetPlaces())
 	return visible(e)

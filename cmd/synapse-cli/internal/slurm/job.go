@@ -118,7 +118,7 @@ func (b *Batch) Job(text []byte, args []string, from Submitter) (*messages.JobSp
 // job returns a job that runs a script on the first node, after the setup of its files.
 func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*messages.JobSpec, error) {
 	s, err := b.shape()
-	if err != nil {
+	if err = cmp.Or(err, b.corresponding()); err != nil {
 		return nil, err
 	}
 	amount, err := b.amount(s, from.Whole)

@@ -14,10 +14,25 @@ import (
 // ends maps Slurm's words to the required result of a dependency.
 var ends = map[string]messages.AfterEnd{
 	"afterok": messages.AfterEnd_AFTER_END_OK, "afterany": messages.AfterEnd_AFTER_END_ANY,
-	"afternotok": messages.AfterEnd_AFTER_END_FAILED,
+	"afternotok": messages.AfterEnd_AFTER_END_FAILED, "after": messages.AfterEnd_AFTER_END_STARTED,
+	"aftercorr": messages.AfterEnd_AFTER_END_ELEMENT,
 }
 
-// setDependency accepts afterok:1:2,afterany:3. All conditions must hold.
+// dependency formats a dependency as Slurm does.
+func dependency(a *messages.After) string {
+	for word, end := range ends { //order: each end has one word
+		if end == max(a.GetEnd(), messages.AfterEnd_AFTER_END_OK) {
+			text := word + ":" + Number(a.GetJob())
+			if a.GetDelayMs() > 0 {
+				text += "+" + strconv.FormatInt((a.GetDelayMs()+59_999)/60_000, 10)
+			}
+			return text
+		}
+	}
+	return ""
+}
+
+// setDependency accepts afterok:1:2,afterany:3,after:4+10. All conditions must hold.
 func setDependency(b *Batch, value string) error {
 	if strings.Contains(value, "?") {
 		return refuse("separate dependencies with commas; all must be satisfied",
@@ -31,16 +46,35 @@ func setDependency(b *Batch, value string) error {
 		jobs := scope.Split(part, ":")
 		end, known := ends[jobs[0]]
 		if !known || len(jobs) < 2 {
-			return refuse("use afterok, afterany or afternotok, with job IDs after colons", "%s", part)
+			return refuse("use after, afterok, afterany, afternotok or aftercorr, with job IDs after colons", "%s", part)
 		}
 		for _, job := range jobs[1:] {
-			if job == "" || strings.Contains(job, "+") {
-				return refuse("write a job ID only, such as afterok:123", "%s", part)
+			job, minutes, delayed := strings.Cut(job, "+")
+			if job == "" || delayed && end != messages.AfterEnd_AFTER_END_STARTED {
+				return refuse("write a job ID only, such as afterok:123; only after:123+5 has minutes", "%s", part)
+			}
+			delay := int64(0)
+			if delayed {
+				n, err := number(minutes)
+				if err != nil {
+					return err
+				}
+				delay = n * 60_000
 			}
 			if _, err := scope.Parse(job); err != nil {
 				return &Refusal{Text: err.Error(), Scope: true}
 			}
-			b.after = append(b.after, &messages.After{Job: job, End: end})
+			b.after = append(b.after, &messages.After{Job: job, End: end, DelayMs: delay})
+		}
+	}
+	return nil
+}
+
+// corresponding refuses aftercorr for a job that is no array.
+func (b *Batch) corresponding() error {
+	for _, a := range b.after {
+		if a.GetEnd() == messages.AfterEnd_AFTER_END_ELEMENT && b.array == nil {
+			return &Refusal{Option: "--dependency", Text: "aftercorr requires an array", Hint: "add --array, or use afterok"}
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
 #!/bin/bash
-# refused: --dependency: aftercorr:12
+# refused: --dependency: aftercorr requires an array
 #SBATCH --dependency=aftercorr:12
 true
