@@ -78,7 +78,7 @@ func (m *Mirror) onGPUTimeRecalled(r GPUTimeRecalled) {
 // loseSince counts the work of an attempt as lost if the attempt ended after the last record.
 func (m *Mirror) loseSince(job *messages.JobRecord, a *messages.AttemptRecord) {
 	end := a.GetEnd()
-	if !losesWork(end.GetCause()) {
+	if !end.GetCause().LosesWork() {
 		return
 	}
 	for _, p := range a.GetPlaces() {
@@ -93,18 +93,8 @@ func (m *Mirror) loseSince(job *messages.JobRecord, a *messages.AttemptRecord) {
 	}
 }
 
-// losesWork reports whether an attempt that ends with this cause loses its work. It does not if the attempt succeeded,
-// if its user cancelled it, or if it reached its time limit.
-func losesWork(c messages.Cause) bool {
-	switch c {
-	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT:
-		return false
-	}
-	return true
-}
-
 func (m *Mirror) onRunEnded(e RunEnded) {
-	m.gpuTime.meter.Ended(m.gpuTime.now(m.p.Clock), e.Token, int32(e.Cause), losesWork(e.Cause))
+	m.gpuTime.meter.Ended(m.gpuTime.now(m.p.Clock), e.Token, int32(e.Cause), e.Cause.LosesWork())
 }
 
 // tellMoved notifies the Scheduler that the sums have changed, so that the Scheduler takes them soon.

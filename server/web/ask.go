@@ -108,9 +108,18 @@ type detail struct {
 	Start   *start       `json:"start,omitempty"`
 	Debts   []string     `json:"debts,omitempty"`
 	Limit   int64        `json:"limit,omitempty"`
-	Warned  string       `json:"warned,omitempty"`
+	Warned  *warned      `json:"warning,omitempty"` // of the running attempt
+	Used    int64        `json:"used,omitempty"`    // by all attempts: thousandths of a GPU times milliseconds
+	Lost    int64        `json:"lost,omitempty"`
 	Done    *done        `json:"progress,omitempty"`
 	Machine []string     `json:"machines,omitempty"` // permitted nodes
+}
+
+// warned is a warning that the tasks of a job have received.
+type warned struct {
+	Cause string `json:"cause"`
+	At    int64  `json:"at"`
+	Ends  int64  `json:"ends"`
 }
 
 func (p *Page) job(r *http.Request) (any, error) {
@@ -131,9 +140,9 @@ func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*
 	if err != nil {
 		return nil, err
 	}
-	j := reply.GetJob()
+	j, now := reply.GetJob(), time.Now().UnixMilli()
 	answer := &detail{
-		Row: rowOf(j), Asks: amountsOf(j.GetRecord().GetSpec()), Ran: messages.RanMs(j, time.Now().UnixMilli()),
+		Row: rowOf(j), Asks: amountsOf(j.GetRecord().GetSpec()), Ran: messages.RanMs(j, now),
 		Ranks: ranksOf(j.GetAttempt(), from), Of: len(j.GetAttempt().GetPlaces()), Debts: j.GetDebts(),
 		Limit: j.GetRecord().GetSpec().GetTimeLimitMs(), Machine: j.GetRecord().GetSpec().GetNodes(), Start: startOf(j),
 	}
@@ -144,11 +153,14 @@ func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*
 		attempts = append(slices.Clone(attempts), latest)
 	}
 	for _, a := range attempts {
-		answer.Runs = append(answer.Runs, runOf(a))
+		run := runOf(a)
+		run.Used, run.Lost = gpuTime(j.GetRecord().GetSpec(), a, now)
+		answer.Used, answer.Lost = answer.Used+run.Used, answer.Lost+run.Lost
+		answer.Runs = append(answer.Runs, run)
 	}
 	answer.Done = doneOf(j.GetProgress())
 	if w := j.GetWarned(); w != nil {
-		answer.Warned = messages.Word(w.GetCause().String(), "CAUSE_")
+		answer.Warned = &warned{messages.Word(w.GetCause().String(), "CAUSE_"), w.GetAtUnixMs(), w.GetEndsUnixMs()}
 	}
 	return answer, nil
 }

@@ -169,14 +169,23 @@ type start struct {
 
 // attemptRow holds one attempt of a job, from the decision to its end.
 type attemptRow struct {
-	Run       int32  `json:"run"`
-	Committed int64  `json:"committed,omitempty"`
-	Started   int64  `json:"started,omitempty"`
-	Reserving int64  `json:"reserving,omitempty"` // duration before the commit
-	Preparing int64  `json:"preparing,omitempty"` // duration after the commit
-	Ended     int64  `json:"ended,omitempty"`
-	Cause     string `json:"cause,omitempty"`
-	Detail    string `json:"detail,omitempty"`
+	Run       int32      `json:"run"`
+	Committed int64      `json:"committed,omitempty"`
+	Started   int64      `json:"started,omitempty"`
+	Reserving int64      `json:"reserving,omitempty"` // duration before the commit
+	Preparing int64      `json:"preparing,omitempty"` // duration after the commit
+	Ended     int64      `json:"ended,omitempty"`
+	Cause     string     `json:"cause,omitempty"`
+	Detail    string     `json:"detail,omitempty"`
+	Told      *estimated `json:"told,omitempty"` // the first estimate of its start
+	Used      int64      `json:"used,omitempty"` // thousandths of a GPU times milliseconds
+	Lost      int64      `json:"lost,omitempty"` // of Used, the work that was lost
+}
+
+// estimated is when the start of an attempt was first estimated, and the time from then until the estimated start.
+type estimated struct {
+	At       int64 `json:"at"`
+	Expected int64 `json:"expected"`
 }
 
 func runOf(a *messages.AttemptRecord) attemptRow {
@@ -185,6 +194,9 @@ func runOf(a *messages.AttemptRecord) attemptRow {
 	if end := a.GetEnd(); end != nil {
 		out.Ended, out.Detail = end.GetAtUnixMs(), end.GetDetail()
 		out.Cause = messages.Word(end.GetCause().String(), "CAUSE_")
+	}
+	if t := a.GetTold(); t != nil {
+		out.Told = &estimated{t.GetToldUnixMs(), t.GetExpectedMs()}
 	}
 	return out
 }

@@ -422,7 +422,7 @@ func (s *surf) readsOutput(id string) {
 	s.shows("<img src=x onerror=alert(1)>")
 	seek := func(word string, there bool) {
 		s.t.Helper()
-		js[any](s, fmt.Sprintf(`(() => { const input = document.querySelector("main input"); input.value = %q;
+		js[any](s, fmt.Sprintf(`(() => { const input = document.getElementById("log-find"); input.value = %q;
 			input.dispatchEvent(new Event("input")); })(); 0`, word))
 		s.await(fmt.Sprintf(`document.querySelector("pre.logs").innerText.includes("onerror") === %v`, there))
 	}

@@ -52,6 +52,7 @@ func TestPageViews(t *testing.T) {
 	c.found()
 	c.asked()
 	c.looksBack()
+	c.jobPage()
 	c.silent()
 }
 

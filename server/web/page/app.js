@@ -2,7 +2,9 @@
 import { back } from "./back.js";
 import { board } from "./board.js";
 import { facts } from "./change.js";
+import { job } from "./job.js";
 import { jobs } from "./jobs.js";
+import { output } from "./logs.js";
 import { hatch } from "./map.js";
 import { morph } from "./morph.js";
 import { over, queuesOver, spans, stepOf } from "./over.js";
@@ -82,7 +84,7 @@ function paint() {
     return morph(main, [h("h1", {}, title), forbidden(state.away)]);
   }
   if (view === "map") return paintMap();
-  const make = { over, jobs }[view] ?? views[view];
+  const make = { over, jobs, job }[view] ?? views[view];
   const parts = !make || view === "figures" ? [h("h1", {}, "View not found"), empty("Choose a view above.")] : make(page, id);
   keepFocus(() => morph(main, [...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])]));
 }
@@ -220,7 +222,7 @@ async function askStarts() {
 }
 
 page.reason = (id, row) => {
-  if (row.phase !== "queued") return undefined;
+  if (row.phase !== "queued" && row.phase !== "held") return undefined;
   if (page.explained?.id !== id) {
     page.explained = { id, title: "…", rows: [] };
     ask("/explain", { id }).catch((e) => ({ title: e.message, rows: [] })).then((answer) => {
@@ -283,45 +285,17 @@ function confirmed(verb, kind, of) {
 
 let logs;
 function closeLogs() {
-  logs?.stop.abort();
+  logs?.end();
   logs = undefined;
 }
 
-page.logs = async (id, rank) => {
+// logs shows the output of a rank below the facts of its job.
+page.logs = (id, rank) => {
   closeLogs();
-  const text = h("pre", { class: "logs", tabindex: "0" }), stop = new AbortController(), kept = [];
-  const word = h("input", { type: "search", placeholder: "Show only lines that contain this text", "aria-label": "Show only lines that contain this text",
-    autocomplete: "off", oninput: () => { text.textContent = lines().join("\n"); } });
-  const lines = () => kept.join("").split("\n").filter((line) => line.toLowerCase().includes(word.value.toLowerCase()));
-  const element = h("section", { "aria-label": "Output" }, h("h2", {}, `Output of rank ${rank} `,
-    h("button", { type: "button", onclick: () => { closeLogs(); paint(); } }, "Close"), " ",
-    h("button", { type: "button", onclick: () => save(`${id}-${rank}.txt`, kept.join("")) }, "Download")), word, text);
-  element.alive = true;
-  logs = { element, stop };
+  logs = output({ id, rank, ranks: page.detail?.of ?? 1, closed: () => { closeLogs(); paint(); }, choose: (other) => page.logs(id, other) });
   paint();
-  element.scrollIntoView({ block: "nearest" });
-  try {
-    const answer = await fetch(`/logs?${new URLSearchParams({ id, rank, follow: 1 })}`, { signal: stop.signal });
-    const words = new TextDecoder(), from = answer.body.getReader();
-    for (let part = await from.read(); !part.done; part = await from.read()) {
-      const low = text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
-      kept.push(words.decode(part.value, { stream: true }));
-      if (kept.length > 2000) kept.shift();
-      if (word.value) text.textContent = lines().join("\n");
-      else text.append(kept.at(-1));
-      while (text.childNodes.length > 2000) text.firstChild.remove();
-      if (low) text.scrollTop = text.scrollHeight;
-    }
-  } catch (e) {
-    if (!stop.signal.aborted) text.append(`\n[${e.message}]\n`);
-  }
+  logs.element.scrollIntoView({ block: "nearest" });
 };
-
-function save(name, text) {
-  const a = h("a", { href: URL.createObjectURL(new Blob([text], { type: "text/plain" })), download: name });
-  a.click();
-  URL.revokeObjectURL(a.href);
-}
 
 // ---- the stream
 
@@ -452,7 +426,9 @@ document.querySelector(".skip").addEventListener("click", (e) => { // the page r
   main.focus();
 });
 setInterval(() => ["over", "queues"].includes(shown.view) && !document.hidden && refresh(), 15_000); // a new sum may exist
-setInterval(() => shown.view === "job" && page.detail?.progress && !document.hidden && refresh(), 5000);
+setInterval(() => { // the progress and the GPU-hours have changed
+  if (shown.view === "job" && page.detail && !page.state.jobs.get(shown.id)?.over && page.state === live && !played && !document.hidden) refresh();
+}, 5000);
 setInterval(async () => { // the usage changes with the jobs
   if (shown.view !== "queues" || document.hidden) return;
   page.queues = await ask("/queues").catch(() => page.queues);

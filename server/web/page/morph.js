@@ -1,7 +1,7 @@
 // This file owns how a view changes in place: existing elements keep the focus, the scroll position and the typed text.
 
 // handlers lists the properties that h sets for events.
-const handlers = ["onclick", "oninput", "onchange", "onkeydown", "onfocus", "onblur", "onmouseenter", "onmouseleave"];
+const handlers = ["onclick", "oninput", "onchange", "onkeydown", "onsubmit", "onfocus", "onblur", "onmouseenter", "onmouseleave"];
 
 const keyOf = (node) => node.dataset?.key;
 const alike = (a, b) => a.nodeName === b.nodeName && keyOf(a) === keyOf(b) && a.type === b.type;

@@ -1,6 +1,6 @@
 // This file owns the views. Each returns its elements from the state, and is called again when the state changes.
 import { waits } from "./jobs.js";
-import { brief, bytes, chip, empty, forbidden, h, milli, natural, phase, plural, span, table, when } from "./words.js";
+import { bytes, chip, empty, forbidden, h, milli, natural, phase, plural, span, table, when } from "./words.js";
 
 const maxRows = 300;
 const live = (state) => [...state.jobs.values()].filter((j) => !j.over && !j.array); // an array counts by its elements
@@ -127,103 +127,9 @@ export function events(page) {
 }
 
 // lately returns the recent changes of one job or node that the page has received.
-function lately(page, of) {
+export function lately(page, of) {
   const all = page.state.told.filter((t) => t.of === of).reverse();
   return all.length > 0 && [h("h2", {}, "Recent changes"), toldAs(page, all)];
-}
-
-// timeline draws the phases of a job: waiting, and for each attempt reserving, preparing, starting and running. Attempts of
-// earlier versions, and attempts during a change of the leader, have fewer phases.
-function timeline(page, row, attempts) {
-  const now = Date.now() + page.state.skew, end = row.over ? row.finished || now : now, whole = Math.max(end - row.submitted, 1);
-  const lane = h("div", { class: "lane", role: "img" }), all = [];
-  let at = row.submitted;
-  const part = (cls, until, what, known) => { // a known phase is drawn even if it took no time
-    if (until < at && known) until = at;
-    if (until < at || (until === at && !known)) return;
-    all.push(`${what}: ${brief(until - at)}`);
-    const piece = h("span", { class: cls, title: all.at(-1) });
-    piece.style.width = `${(100 * (until - at)) / whole}%`;
-    lane.append(piece);
-    at = until;
-  };
-  for (const a of attempts) {
-    part("waited", a.committed - (a.reserving ?? 0), "waited");
-    part("reserved", a.committed, "reserved nodes", a.reserving);
-    const ended = a.ended || end, began = a.started || ended;
-    if (a.preparing) {
-      part("made", Math.min(a.committed + a.preparing, began), "prepared nodes", true);
-      part("reserved", began, "started tasks", true);
-    } else {
-      part("made", began, "prepared and started");
-    }
-    if (a.started) part("ran", ended, `attempt ${a.run} ran`);
-  }
-  part("waited", end, row.over ? "after the last attempt" : "waiting");
-  lane.setAttribute("aria-label", all.join(", ") || "Just submitted");
-  return lane;
-}
-
-export function job(page, id) {
-  const row = { ...page.detail?.row, ...page.state.jobs.get(id) }; // lists do not contain the start time
-  if (!row.id) return [h("h1", {}, id), !page.state.synced ? empty("Loading the job…") : page.forbidden ? forbidden(page.trouble)
-    : empty(page.trouble || "Job not found. The list has only recent jobs; synapse-cli history has all finished ones.")];
-  const d = page.detail, facts = h("dl", { class: "facts" });
-  const fact = (name, ...value) => value.some(Boolean) && facts.append(h("dt", {}, name), h("dd", {}, ...value));
-  fact("Phase", phase(row.phase));
-  fact("Reason", ...when.inText(row.why ?? ""));
-  fact("Starts", ...when.inText((page.starts.get(id) ?? d?.start)?.words.replace(/^starts /, "") ?? ""));
-  fact("Owner", row.owner);
-  fact("Queue", row.queue);
-  fact("Requests", d?.asks?.map((a) => (a.what === "memory" ? bytes(a.total) : milli(a.total)) + ` ${a.what}`).join(", "),
-    ` in ${plural(Number(row.tasks) || 0, "task")}`.replace(" in 0 tasks", ""));
-  const done = d?.progress;
-  fact("Progress", done && done.percent >= 0 && h("progress", { max: "100", value: String(done.percent), "aria-label": "Progress" }),
-    done && ` ${done.words}`);
-  fact("Steps", done?.steps);
-  fact("Metrics", done?.metrics);
-  fact("Time limit", d?.limit ? span(d.limit) : "");
-  fact("Submitted", when(row.submitted));
-  fact("Started", row.started ? when(row.started) : "");
-  fact("Finished", row.finished ? when(row.finished) : "");
-  fact("Attempts", row.runs ? String(row.runs) : "");
-  fact("Unconfirmed on", d?.debts?.join(", "));
-  fact("Location", d?.ranks?.length > 0 && !row.over && link("map", id, "show on the map"));
-  const kept = (page.starts.get(id) ?? d?.start)?.kept ?? [];
-  fact("Reserved nodes", ...kept.slice(0, 16).flatMap((n) => [link("node", n), " "]));
-  return [h("h1", {}, chip(id), `${row.name || id} `, h("span", { class: "soft" }, id)), facts,
-    d && timeline(page, row, d.attempts ?? []), page.buttons("job", row), page.reason(id, row), ranks(page, row, d), attempts(d),
-    lately(page, `job/${id}`)];
-}
-
-function ranks(page, { id, owner }, d) {
-  if (!d?.ranks?.length) return undefined;
-  const reads = page.may("read-logs", owner);
-  const exit = (e) => (!e ? "" : e.signal ? `signal ${e.signal}` : `${e.code}${e.oom ? ", out of memory" : ""}`);
-  const rows = d.ranks.map((r) => h("tr", {}, h("td", { class: "n" }, String(r.rank)),
-    h("td", {}, link("node", r.node)), h("td", { class: "n" }, String(r.gpus?.length ?? 0)), h("td", {}, exit(r.exit)),
-    h("td", { class: "n" }, r.exit?.peak ? bytes(r.exit.peak) : ""),
-    reads && h("td", {}, h("button", { type: "button", onclick: () => page.logs(id, r.rank) }, `Output of ${r.rank}`)),
-    h("td", { class: "w" }, r.exit?.detail ?? "")));
-  return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Node"], ["GPUs", "n"], ["Exit"], ["Peak memory", "n"], ...(reads ? [["Output"]] : []), ["Detail"]], rows),
-    turn(page, d)];
-}
-
-// turn returns the buttons that show earlier and later ranks.
-function turn(page, d) {
-  if (d.of <= d.ranks.length) return undefined;
-  const first = d.ranks[0]?.rank ?? 0, last = first + d.ranks.length - 1, step = maxRows;
-  const to = (text, from, there) => h("button", { type: "button", disabled: !there, onclick: () => page.ranks(from) }, text);
-  return h("div", { class: "buttons" }, to("Earlier ranks", Math.max(first - step, 0), first > 0),
-    to("Later ranks", last + 1, last + 1 < d.of), h("span", { class: "hint" }, `${first} to ${last} of ${d.of}`));
-}
-
-function attempts(d) {
-  if (!d?.attempts?.length) return undefined;
-  return [h("h2", {}, "Attempts"), table("Attempts", [["Attempt", "n"], ["Committed"], ["Started"], ["Ended"], ["Cause"], ["Detail"]],
-    d.attempts.map((a) => h("tr", {}, h("td", { class: "n" }, String(a.run)), h("td", {}, when(a.committed)),
-      h("td", {}, when(a.started)), h("td", {}, when(a.ended)), h("td", {}, a.cause ?? ""),
-      h("td", { class: "w" }, a.detail ?? ""))))];
 }
 
 export function node(page, id) {
