@@ -101,6 +101,7 @@ func New(o Options) *Page {
 func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /":        shown,
+		"GET /app.js":  http.HandlerFunc(app),
 		"GET /me":      p.answered(p.me),
 		"GET /matches": p.answered(p.labelled),
 		"GET /job":     p.answered(p.job),
