@@ -1057,6 +1057,7 @@ type LogsTask struct {
 	Stderr        bool                   `protobuf:"varint,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
 	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	LimitBytes    int64                  `protobuf:"varint,4,opt,name=limit_bytes,json=limitBytes,proto3" json:"limit_bytes,omitempty"`
+	Times         bool                   `protobuf:"varint,5,opt,name=times,proto3" json:"times,omitempty"` // also return the times of the data
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1119,12 +1120,21 @@ func (x *LogsTask) GetLimitBytes() int64 {
 	return 0
 }
 
+func (x *LogsTask) GetTimes() bool {
+	if x != nil {
+		return x.Times
+	}
+	return false
+}
+
 type TaskLogs struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	End           bool                   `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Offset int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data   []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	End    bool                   `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	// The last time before the data and all times within it, if requested. Empty: the output has no times.
+	Times         []*LogTime `protobuf:"bytes,5,rep,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1185,6 +1195,13 @@ func (x *TaskLogs) GetEnd() bool {
 		return x.End
 	}
 	return false
+}
+
+func (x *TaskLogs) GetTimes() []*LogTime {
+	if x != nil {
+		return x.Times
+	}
+	return nil
 }
 
 // gateway → Node → Task → launcher. Makes the agent open a separate stream to the gateway for an exec session. The
@@ -1984,18 +2001,20 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\x06cpu_ns\x18\x02 \x01(\x03R\x05cpuNs\x12!\n" +
 	"\fmemory_bytes\x18\x03 \x01(\x03R\vmemoryBytes\x12*\n" +
 	"\x11peak_memory_bytes\x18\x04 \x01(\x03R\x0fpeakMemoryBytes\x12\x1c\n" +
-	"\tprocesses\x18\x05 \x01(\x05R\tprocesses\"\x7f\n" +
+	"\tprocesses\x18\x05 \x01(\x05R\tprocesses\"\x95\x01\n" +
 	"\bLogsTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
 	"\x06stderr\x18\x02 \x01(\bR\x06stderr\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x1f\n" +
 	"\vlimit_bytes\x18\x04 \x01(\x03R\n" +
-	"limitBytes\"l\n" +
+	"limitBytes\x12\x14\n" +
+	"\x05times\x18\x05 \x01(\bR\x05times\"\x97\x01\n" +
 	"\bTaskLogs\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\x12\x10\n" +
-	"\x03end\x18\x04 \x01(\bR\x03end\"p\n" +
+	"\x03end\x18\x04 \x01(\bR\x03end\x12)\n" +
+	"\x05times\x18\x05 \x03(\v2\x13.synapse.v1.LogTimeR\x05times\"p\n" +
 	"\bExecTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
@@ -2098,7 +2117,8 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*Rendezvous)(nil),     // 34: synapse.v1.Rendezvous
 	(*Exit)(nil),           // 35: synapse.v1.Exit
 	(Cause)(0),             // 36: synapse.v1.Cause
-	(*StopSpec)(nil),       // 37: synapse.v1.StopSpec
+	(*LogTime)(nil),        // 37: synapse.v1.LogTime
+	(*StopSpec)(nil),       // 38: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
 	31, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
@@ -2125,23 +2145,24 @@ var file_messages_launcher_proto_depIdxs = []int32{
 	1,  // 21: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
 	1,  // 22: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
 	1,  // 23: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	1,  // 24: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
-	1,  // 25: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
-	1,  // 26: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	1,  // 27: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	35, // 28: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	37, // 29: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	22, // 30: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	24, // 31: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
-	0,  // 32: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
-	31, // 33: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
-	24, // 34: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
-	31, // 35: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	37, // 24: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
+	1,  // 25: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
+	1,  // 26: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
+	1,  // 27: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	1,  // 28: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	35, // 29: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	38, // 30: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	22, // 31: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	24, // 32: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
+	0,  // 33: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
+	31, // 34: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
+	24, // 35: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
+	31, // 36: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }

@@ -932,6 +932,16 @@ func (m *LogsTask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Times {
+		i--
+		if m.Times {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x28
+	}
 	if m.LimitBytes != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LimitBytes))
 		i--
@@ -994,6 +1004,18 @@ func (m *TaskLogs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Times) > 0 {
+		for iNdEx := len(m.Times) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Times[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x2a
+		}
 	}
 	if m.End {
 		i--
@@ -2090,6 +2112,9 @@ func (m *LogsTask) SizeVT() (n int) {
 	if m.LimitBytes != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.LimitBytes))
 	}
+	if m.Times {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2113,6 +2138,12 @@ func (m *TaskLogs) SizeVT() (n int) {
 	}
 	if m.End {
 		n += 2
+	}
+	if len(m.Times) > 0 {
+		for _, e := range m.Times {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

@@ -72,6 +72,8 @@ const (
 	maxTextBytes = 4_096
 	// MaxPathBytes limits a path, as Linux does.
 	MaxPathBytes = 4_096
+	// MaxLogTimes limits the times of a page of output.
+	MaxLogTimes = 8_192
 	// MaxPageEntries limits the page size that a list request may ask for.
 	MaxPageEntries = 1_000
 	// maxFilterValues limits the number of alternatives in a filter.

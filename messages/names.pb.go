@@ -683,6 +683,59 @@ func (x *Principal) GetProven() bool {
 	return false
 }
 
+// LogTime says when the data of an output stream from an offset on was written.
+type LogTime struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	UnixMs        int64                  `protobuf:"varint,2,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogTime) Reset() {
+	*x = LogTime{}
+	mi := &file_messages_names_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogTime) ProtoMessage() {}
+
+func (x *LogTime) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_names_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogTime.ProtoReflect.Descriptor instead.
+func (*LogTime) Descriptor() ([]byte, []int) {
+	return file_messages_names_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LogTime) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *LogTime) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
 var File_messages_names_proto protoreflect.FileDescriptor
 
 const file_messages_names_proto_rawDesc = "" +
@@ -724,7 +777,10 @@ const file_messages_names_proto_rawDesc = "" +
 	"\tPrincipal\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x16\n" +
-	"\x06proven\x18\x03 \x01(\bR\x06proven*[\n" +
+	"\x06proven\x18\x03 \x01(\bR\x06proven\":\n" +
+	"\aLogTime\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x17\n" +
+	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs*[\n" +
 	"\aNetwork\x12\x17\n" +
 	"\x13NETWORK_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fNETWORK_HOST\x10\x01\x12\x10\n" +
@@ -755,7 +811,7 @@ func file_messages_names_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_names_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_names_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_messages_names_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_messages_names_proto_goTypes = []any{
 	(Network)(0),        // 0: synapse.v1.Network
 	(Launch)(0),         // 1: synapse.v1.Launch
@@ -768,6 +824,7 @@ var file_messages_names_proto_goTypes = []any{
 	(*EnvVar)(nil),      // 8: synapse.v1.EnvVar
 	(*Mount)(nil),       // 9: synapse.v1.Mount
 	(*Principal)(nil),   // 10: synapse.v1.Principal
+	(*LogTime)(nil),     // 11: synapse.v1.LogTime
 }
 var file_messages_names_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -788,7 +845,7 @@ func file_messages_names_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_names_proto_rawDesc), len(file_messages_names_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -488,6 +488,49 @@ func (m *Principal) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *LogTime) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *LogTime) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *LogTime) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.UnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UnixMs))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Offset != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Offset))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *Token) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -667,6 +710,22 @@ func (m *Principal) SizeVT() (n int) {
 	}
 	if m.Proven {
 		n += 2
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *LogTime) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Offset != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Offset))
+	}
+	if m.UnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.UnixMs))
 	}
 	n += len(m.unknownFields)
 	return n

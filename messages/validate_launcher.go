@@ -113,9 +113,10 @@ func (x *LogsTask) Validate() error {
 	)
 }
 
-// Validate refuses a message without a task.
+// Validate refuses a message without a task, and too many times.
 func (x *TaskLogs) Validate() error {
-	return first(task(x.GetId()), between("offset", x.GetOffset(), 0, 1<<62))
+	return first(task(x.GetId()), between("offset", x.GetOffset(), 0, 1<<62),
+		between("times", int64(len(x.GetTimes())), 0, MaxLogTimes))
 }
 
 // Validate refuses a request without a task, job or session.

@@ -110,6 +110,7 @@ var wallUses = map[string]wallUse{
 	"runtime/launcher/task.go":        {1, "when a task ended that no supervisor saw, as people see it"},
 	"runtime/supervisor/main.go":      {1, "when a task ended, as people see it"},
 	"runtime/supervisor/record.go":    {1, "the same"},
+	"runtime/supervisor/times.go":     {1, "when a task wrote its output, as people see it"},
 	"store/memory.go":                 {2, "what people ask for by a span of time, and what Retention says"},
 	"store/postgres/lead.go":          {3, "the lease, by the database's clock; if it jumps, the epoch fences"},
 }

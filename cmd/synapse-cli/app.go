@@ -41,6 +41,7 @@ type app struct {
 	completing bool          // completion for a shell
 	documents  int           // documents written so far
 	prefixed   bool          // --prefix of logs
+	timing     timing        // --timestamps and --since of logs
 	begun      bool          // a command runs, so later errors are not usage errors
 	chance     time.Duration // secondChance, except in tests
 	same       time.Duration // sameInterrupt, except in tests
@@ -70,6 +71,9 @@ func (a *app) execute(args []string) int {
 	}
 	root := a.root()
 	root.SetArgs(args[1:])
+	if len(args) > 1 && strings.HasPrefix(args[1], cobra.ShellCompRequestCmd) { // other runs need no completions
+		a.completeEverywhere(root)
+	}
 	a.stopAtScript(root, args[1:])
 	root.SetIn(a.stdin)
 	root.SetOut(a.out)
@@ -122,7 +126,6 @@ func (a *app) root() *cobra.Command {
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
 		a.deployCommand(), a.webCommand(), a.debugCommand(), a.slurmCommand(), a.authCommand(), a.configCommand(),
 		a.versionCommand(), a.docsCommand())
-	a.completeEverywhere(root)
 	return root
 }
 

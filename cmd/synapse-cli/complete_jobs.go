@@ -217,7 +217,7 @@ var changesNodes = []string{"nodes", "drain", "cordon", "uncordon", "remove", "n
 // completeEverywhere sets the completion of flags that many commands have.
 func (a *app) completeEverywhere(c *cobra.Command) {
 	complete := func(flag string, words cobra.CompletionFunc) {
-		if _, done := c.GetFlagCompletionFunc(flag); c.LocalNonPersistentFlags().Lookup(flag) != nil && !done {
+		if _, done := c.GetFlagCompletionFunc(flag); c.Flags().Lookup(flag) != nil && !done {
 			a.completeFlag(c, flag, words)
 		}
 	}

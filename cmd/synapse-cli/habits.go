@@ -37,8 +37,7 @@ var advice = map[string]string{
 
 // flagHabits has the hints for flags of kubectl, by command and flag.
 var flagHabits = map[string]string{
-	"logs --since":      "nodes store no times of lines: use --tail LINES for the end of the output",
-	"logs --timestamps": "nodes store no times of lines: let the program write them",
+	"logs --since-time": "use --since with a date, as in --since 2026-11-01T08:00:00Z",
 
 	"drain --ignore-daemonsets":    "leave it out: drain stops only jobs of Synapse",
 	"drain --delete-emptydir-data": "leave it out: drain stops only jobs of Synapse",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file tests the commands that kubectl's users type.
@@ -175,4 +176,39 @@ func TestLogsPrefix(t *testing.T) {
 func TestSuggestionsAreQuoted(t *testing.T) {
 	cli("127.0.0.1:1", "describe", "my job; ls").wants(t, exit.Misuse, "", "`synapse-cli describe job 'my job; ls'`")
 	cli("127.0.0.1:1", "submit", "python train.py", "b").wants(t, exit.Misuse, "", "`-- 'python train.py' b`")
+}
+
+// TestLogsTimes checks --timestamps and --since: each line has the last time at or before its first byte, a line that
+// arrives in two parts has the time of its start, and a later attempt has its own times.
+func TestLogsTimes(t *testing.T) {
+	f := startFake(t)
+	f.put(job("jaa1", "running", messages.JobState_JOB_STATE_ACTIVE))
+	now := time.Now().UnixMilli()
+	at := func(offset, agoMs int64) *messages.LogTime {
+		return &messages.LogTime{Offset: offset, UnixMs: now - agoMs}
+	}
+	stamp := func(agoMs int64) string { return time.UnixMilli(now-agoMs).UTC().Format(time.RFC3339) + " " }
+	hour := time.Hour.Milliseconds()
+	first, second := &messages.Token{Epoch: 1}, &messages.Token{Epoch: 2}
+	f.logs = []*api.LogPart{
+		{Data: []byte("one\ntwo\nthr"), Offset: 11, Attempt: first, Times: []*messages.LogTime{at(0, 3*hour), at(4, 2*hour)}},
+		{Data: []byte("ee\nfour\n"), Offset: 19, Attempt: first, Times: []*messages.LogTime{at(4, 2*hour), at(11, hour)}},
+		{Data: []byte("again\n"), Offset: 6, Attempt: second, Times: []*messages.LogTime{at(0, 1000)}},
+		{Data: []byte("unknown\n"), Offset: 8, Stderr: true, Attempt: second},
+	}
+	cli(f.address, "logs", "jaa1", "--timestamps").wants(t, 0, stamp(3*hour)+"one\n"+stamp(2*hour)+"two\n"+stamp(2*hour)+
+		"three\n"+stamp(hour)+"four\n"+stamp(1000)+"again\n-                    unknown\n", "")
+	for since, want := range map[string]string{
+		"90m": "four\nagain\nunknown\n", "150m": "two\nthree\nfour\nagain\nunknown\n", "1m": "again\nunknown\n",
+	} {
+		if r := cli(f.address, "logs", "jaa1", "--since", since); r.code != 0 || r.out != want {
+			t.Errorf("--since %s: %d %q, want %q", since, r.code, r.out, want)
+		}
+	}
+	cli(f.address, "logs", "jaa1", "--timestamps", "--prefix", "--since", "1m").wants(t, 0,
+		"[n-jaa1/0] "+stamp(1000)+"again\n", "")
+	cli(f.address, "logs", "jaa1", "--since", "soon").wants(t, exit.Misuse, "", "--since \"soon\": not a time")
+	if sent := told[*api.ReadLogs](f); !sent[0].GetTimes() {
+		t.Error("no times are requested")
+	}
 }

@@ -20,14 +20,16 @@ import (
 
 func (a *app) logsCommand() *cobra.Command {
 	q := &api.ReadLogs{}
-	tail, tailBytes := "", ""
+	tail, tailBytes, since := "", "", ""
 	var labels []string
 	c := &cobra.Command{
 		Use:   "logs JOB [-f] [--rank N]...",
 		Short: "show the output of a job",
 		Long: "Shows standard output and standard error of a job's tasks. If there are several ranks, each line is\n" +
 			"labelled with its rank. Lines of an array are labelled with the index of the element, such as [17].\n" +
-			"If elements have several ranks, the label also has the rank, such as [17.3].",
+			"If elements have several ranks, the label also has the rank, such as [17.3].\n\n" +
+			"Nodes store the times of the output. A task that an earlier version of the agent started has no times:\n" +
+			"--timestamps then prints -, and --since shows all its lines.",
 		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0-3 --tail 20 JOB\n  synapse-cli logs --previous " +
 			"JOB      # the attempt before the latest",
 		Args: oneJob(&labels),
@@ -39,6 +41,11 @@ func (a *app) logsCommand() *cobra.Command {
 			if err := readTail(q, tail, tailBytes); err != nil {
 				return err
 			}
+			var err error
+			if a.timing.sinceMs, err = moment("since", since, a.style.NowMs); err != nil {
+				return err
+			}
+			q.Times = a.timing.asked()
 			return a.withJob(args, labels, func(ctx context.Context, c *client.Client, status *messages.JobStatus) error {
 				return a.logs(ctx, c, q, status)
 			})
@@ -49,6 +56,9 @@ func (a *app) logsCommand() *cobra.Command {
 	f.BoolVarP(&q.Follow, "follow", "f", false, "continue to show new output until the job ends")
 	f.Var(rankList{&q.Ranks}, "rank", "show only these `ranks`, such as 0-3,7")
 	labelFlag(c, &labels, "the unfinished job")
+	f.BoolVar(&a.timing.print, "timestamps", false,
+		"print the time of each line in UTC; a time may be one second too early")
+	f.StringVar(&since, "since", "", "show only lines since this `time`: 10m, 24h, 2026-11-01 or 2026-11-01T08:00:00Z")
 	f.BoolVar(&a.prefixed, "prefix", false, "label each line with the name of the job and the rank, such as [train/0]")
 	f.BoolVar(&q.Previous, "previous", false, "show the attempt before the latest")
 	f.StringVar(&tail, "tail", "", "show only the last `N` lines of each rank's standard output and standard error")
@@ -122,8 +132,10 @@ func (a *app) printer(out, errs io.Writer, labels bool) *printer {
 	return p
 }
 
-// prefix adds the name of the job to the labels if --prefix is set. Each line then has a label.
+// prefix adds the name of the job to the labels if --prefix is set. Each line then has a label. It also applies
+// --timestamps and --since.
 func (p *printer) prefix(spec *messages.JobSpec) {
+	p.out.timing, p.errs.timing = p.a.timing, p.a.timing
 	if !p.a.prefixed {
 		return
 	}
@@ -188,6 +200,8 @@ type merged struct {
 	none    bool   // no output so far
 	pending map[origin][]byte
 	order   []origin // order of pending
+	timing  timing
+	clocks  map[origin]*clock
 }
 
 // origin identifies the source of a line.
@@ -200,12 +214,12 @@ type origin struct {
 const maxLine = 64 << 10
 
 func newMerged(w io.Writer, labels bool) *merged {
-	return &merged{w: w, labels: labels, none: true, pending: map[origin][]byte{}}
+	return &merged{w: w, labels: labels, none: true, pending: map[origin][]byte{}, clocks: map[origin]*clock{}}
 }
 
 func (m *merged) part(p *api.LogPart) error {
 	m.none = m.none && len(p.GetData()) == 0
-	if !m.labels && m.index == "" {
+	if !m.labels && m.index == "" && !m.timing.asked() {
 		_, err := m.w.Write(p.GetData())
 		return err
 	}
@@ -213,7 +227,9 @@ func (m *merged) part(p *api.LogPart) error {
 	held, known := m.pending[from]
 	if !known {
 		m.order = append(m.order, from)
+		m.clocks[from] = &clock{}
 	}
+	m.clocks[from].note(p, len(held))
 	held = append(held, p.GetData()...)
 	end := bytes.LastIndexByte(held, '\n') + 1
 	if end == 0 && len(held) > maxLine {
@@ -242,7 +258,14 @@ func (m *merged) lines(from origin, data []byte) error {
 	}
 	var b bytes.Buffer
 	for line := range bytes.Lines(data) {
-		fmt.Fprintf(&b, "[%s] ", label)
+		stamp, shown := m.timing.stamped(m.clocks[from].line(len(line)))
+		if !shown {
+			continue
+		}
+		if label != "" {
+			fmt.Fprintf(&b, "[%s] ", label)
+		}
+		b.WriteString(stamp)
 		b.Write(line)
 	}
 	_, err := m.w.Write(b.Bytes())

@@ -41,9 +41,24 @@ func (l *Launcher) page(c *messages.LogsTask) *messages.TaskLogs {
 			continue // the output never existed, or was moved meanwhile
 		}
 		answer.Offset, answer.Data, answer.End = at, data, atEnd && over
+		if c.Times && len(data) > 0 {
+			l.times(answer, path, stream)
+		}
 		break
 	}
 	return answer
+}
+
+// times adds the times of the data to an answer.
+func (l *Launcher) times(answer *messages.TaskLogs, path, stream string) {
+	marks, err := supervisor.ReadTimes(path, stream, answer.Offset, answer.Offset+int64(len(answer.Data)),
+		messages.MaxLogTimes)
+	if err != nil {
+		l.o.Log.Info("The times of the output in %s cannot be read: %v", path, err)
+	}
+	for _, m := range marks {
+		answer.Times = append(answer.Times, &messages.LogTime{Offset: m.Offset, UnixMs: m.UnixMs})
+	}
 }
 
 // over reports whether the task's output is complete.

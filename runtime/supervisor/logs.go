@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // This file owns a task's output on disk. A stream consists of segments, which are named by the offset of their first
@@ -33,6 +34,8 @@ type logWriter struct {
 	file        *os.File
 	begin, at   int64 // offset of the segment; offset in the stream
 	dropped     int64
+	times       *os.File  // marks of the segment; nil: they cannot be written
+	marked      time.Time // of the last mark of the segment
 }
 
 func segmentName(stream string, offset int64) string {
@@ -49,6 +52,7 @@ func (w *logWriter) Write(data []byte) (int, error) {
 			}
 		}
 		part := rest[:min(int64(len(rest)), w.segment-(w.at-w.begin))]
+		w.mark()
 		n, err := w.file.Write(part)
 		w.at += int64(n)
 		if err != nil {
@@ -70,12 +74,14 @@ func (w *logWriter) rotate() error {
 		w.file.Close()
 	}
 	w.file, w.begin = file, w.at
+	w.rotateTimes()
 	segments, err := listSegments(w.dir, w.stream)
 	if err != nil {
 		return nil // keeping more loses nothing
 	}
 	for _, s := range segments[:max(0, len(segments)-w.keep)] {
 		_ = os.Remove(filepath.Join(w.dir, segmentName(w.stream, s)))
+		_ = os.Remove(filepath.Join(w.dir, timesName(w.stream, s)))
 	}
 	return nil
 }

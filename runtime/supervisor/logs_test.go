@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -208,5 +210,57 @@ func TestDescendants(t *testing.T) {
 	all := []Process{{PID: 2, Parent: 1}, {PID: 3, Parent: 2}, {PID: 1, Parent: 3}, {PID: 9, Parent: 8}}
 	if got := Descendants(1, all); len(got) != 2 || got[0].PID != 2 || got[1].PID != 3 {
 		t.Error(got)
+	}
+}
+
+// TestTimes checks that each part of a stream has the time of its writing, also after rotation, and that marks are
+// removed with their segment.
+func TestTimes(t *testing.T) {
+	w := &logWriter{dir: t.TempDir(), stream: Stdout, segment: 100, keep: 2}
+	write := func(text string) {
+		w.marked = w.marked.Add(-2 * markPause) // as if time had passed
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().UnixMilli()
+	for range 30 {
+		write("ten bytes\n")
+	}
+	after := time.Now().UnixMilli()
+	for _, c := range []struct {
+		from, to int64
+		want     []int64
+	}{
+		{205, 215, []int64{200, 210}}, {200, 201, []int64{200}}, {250, 270, []int64{250, 260}}, {300, 400, []int64{290}},
+		{95, 105, []int64{100}}, // the segment before was removed
+	} {
+		marks, err := ReadTimes(w.dir, Stdout, c.from, c.to, 100)
+		var offsets []int64
+		for _, m := range marks {
+			offsets = append(offsets, m.Offset)
+			if m.UnixMs < before || m.UnixMs > after {
+				t.Errorf("%v is not between %d and %d", m, before, after)
+			}
+		}
+		if err != nil || !slices.Equal(offsets, c.want) {
+			t.Errorf("%d to %d: %v %v, want %v", c.from, c.to, offsets, err, c.want)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(w.dir, "*-times-*"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("%v, %v", files, err)
+	}
+	quick := &logWriter{dir: t.TempDir(), stream: Stderr, segment: 1 << 20, keep: 2}
+	for range 1000 {
+		if _, err := quick.Write([]byte("x\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if marks, err := ReadTimes(w.dir, Stdout, 205, 300, 3); err != nil || len(marks) != 3 || marks[0].Offset != 200 {
+		t.Errorf("of ten marks, three are %v: %v", marks, err)
+	}
+	if marks, err := ReadTimes(quick.dir, Stderr, 0, 2000, 100); err != nil || len(marks) > 20 || len(marks) == 0 {
+		t.Errorf("%d marks for a thousand writes: %v", len(marks), err)
 	}
 }

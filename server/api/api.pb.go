@@ -93,6 +93,7 @@ type ReadLogs struct {
 	Attempt       *messages.Token        `protobuf:"bytes,7,opt,name=attempt,proto3" json:"attempt,omitempty"`                       // to resume: the attempt that was being read
 	From          []*LogPosition         `protobuf:"bytes,8,rep,name=from,proto3" json:"from,omitempty"`                             // to resume: the positions; a stream that is not listed starts at the beginning
 	TailLines     int32                  `protobuf:"varint,9,opt,name=tail_lines,json=tailLines,proto3" json:"tail_lines,omitempty"` // of each stream of a task; 0: from the beginning, or see tail_bytes
+	Times         bool                   `protobuf:"varint,10,opt,name=times,proto3" json:"times,omitempty"`                         // also send the times of the data
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,6 +191,13 @@ func (x *ReadLogs) GetTailLines() int32 {
 	return 0
 }
 
+func (x *ReadLogs) GetTimes() bool {
+	if x != nil {
+		return x.Times
+	}
+	return false
+}
+
 // LogPosition is the position up to which one stream of a task was read.
 type LogPosition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -253,14 +261,16 @@ func (x *LogPosition) GetOffset() int64 {
 
 // LogPart is a part of one task's output. It ends at the end of a line, unless the line is too long.
 type LogPart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	Attempt       *messages.Token        `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Stderr        bool                   `protobuf:"varint,3,opt,name=stderr,proto3" json:"stderr,omitempty"`
-	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
-	Notice        string                 `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`    // instead of data: why the output of a task cannot be read
-	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`   // position after the data in this stream, to resume from here
-	Missing       bool                   `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"` // with a notice: the end of the task's output did not arrive in time and is skipped
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Rank    int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Attempt *messages.Token        `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Stderr  bool                   `protobuf:"varint,3,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Data    []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	Notice  string                 `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`    // instead of data: why the output of a task cannot be read
+	Offset  int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`   // position after the data in this stream, to resume from here
+	Missing bool                   `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"` // with a notice: the end of the task's output did not arrive in time and is skipped
+	// The last time before the data and all times within it, if requested. Empty: the node stores no times.
+	Times         []*messages.LogTime `protobuf:"bytes,8,rep,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +352,13 @@ func (x *LogPart) GetMissing() bool {
 		return x.Missing
 	}
 	return false
+}
+
+func (x *LogPart) GetTimes() []*messages.LogTime {
+	if x != nil {
+		return x.Times
+	}
+	return nil
 }
 
 // ReadPast requests the states of the cluster in a time range, or its sums.
@@ -1735,7 +1752,7 @@ var File_server_api_api_proto protoreflect.FileDescriptor
 const file_server_api_api_proto_rawDesc = "" +
 	"\n" +
 	"\x14server/api/api.proto\x12\n" +
-	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x12messages/job.proto\x1a\x14messages/names.proto\x1a\x15messages/queues.proto\"\xb3\x02\n" +
+	"synapse.v1\x1a\x15messages/client.proto\x1a\x16messages/history.proto\x1a\x12messages/job.proto\x1a\x14messages/names.proto\x1a\x15messages/queues.proto\"\xc9\x02\n" +
 	"\bReadLogs\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
@@ -1747,11 +1764,13 @@ const file_server_api_api_proto_rawDesc = "" +
 	"\aattempt\x18\a \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12+\n" +
 	"\x04from\x18\b \x03(\v2\x17.synapse.v1.LogPositionR\x04from\x12\x1d\n" +
 	"\n" +
-	"tail_lines\x18\t \x01(\x05R\ttailLines\"Q\n" +
+	"tail_lines\x18\t \x01(\x05R\ttailLines\x12\x14\n" +
+	"\x05times\x18\n" +
+	" \x01(\bR\x05times\"Q\n" +
 	"\vLogPosition\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x16\n" +
 	"\x06stderr\x18\x02 \x01(\bR\x06stderr\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\xc0\x01\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\xeb\x01\n" +
 	"\aLogPart\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12+\n" +
 	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12\x16\n" +
@@ -1759,7 +1778,8 @@ const file_server_api_api_proto_rawDesc = "" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x12\x16\n" +
 	"\x06notice\x18\x05 \x01(\tR\x06notice\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x18\n" +
-	"\amissing\x18\a \x01(\bR\amissing\"\x9a\x01\n" +
+	"\amissing\x18\a \x01(\bR\amissing\x12)\n" +
+	"\x05times\x18\b \x03(\v2\x13.synapse.v1.LogTimeR\x05times\"\x9a\x01\n" +
 	"\bReadPast\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x1c\n" +
 	"\n" +
@@ -1953,126 +1973,128 @@ var file_server_api_api_proto_goTypes = []any{
 	(*RevokePassReply)(nil),             // 25: synapse.v1.RevokePassReply
 	(*messages.Principal)(nil),          // 26: synapse.v1.Principal
 	(*messages.Token)(nil),              // 27: synapse.v1.Token
-	(*messages.Outcome)(nil),            // 28: synapse.v1.Outcome
-	(*messages.JobStatus)(nil),          // 29: synapse.v1.JobStatus
-	(*messages.Submit)(nil),             // 30: synapse.v1.Submit
-	(*messages.DryRun)(nil),             // 31: synapse.v1.DryRun
-	(*messages.Cancel)(nil),             // 32: synapse.v1.Cancel
-	(*messages.Hold)(nil),               // 33: synapse.v1.Hold
-	(*messages.Requeue)(nil),            // 34: synapse.v1.Requeue
-	(*messages.Update)(nil),             // 35: synapse.v1.Update
-	(*messages.ChangeNode)(nil),         // 36: synapse.v1.ChangeNode
-	(*messages.ApplyQueues)(nil),        // 37: synapse.v1.ApplyQueues
-	(*messages.GetQueues)(nil),          // 38: synapse.v1.GetQueues
-	(*messages.GetEfficiency)(nil),      // 39: synapse.v1.GetEfficiency
-	(*messages.GetJob)(nil),             // 40: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),           // 41: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),          // 42: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),         // 43: synapse.v1.ExplainJob
-	(*messages.History)(nil),            // 44: synapse.v1.History
-	(*messages.Watch)(nil),              // 45: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),        // 46: synapse.v1.SubmitReply
-	(*messages.Secrets)(nil),            // 47: synapse.v1.Secrets
-	(*messages.DryRunReply)(nil),        // 48: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),        // 49: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),          // 50: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),       // 51: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),        // 52: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil),    // 53: synapse.v1.ChangeNodeReply
-	(*messages.ApplyQueuesReply)(nil),   // 54: synapse.v1.ApplyQueuesReply
-	(*messages.GetQueuesReply)(nil),     // 55: synapse.v1.GetQueuesReply
-	(*messages.GetEfficiencyReply)(nil), // 56: synapse.v1.GetEfficiencyReply
-	(*messages.GetJobReply)(nil),        // 57: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),      // 58: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),     // 59: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil),    // 60: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),       // 61: synapse.v1.HistoryReply
-	(*messages.Event)(nil),              // 62: synapse.v1.Event
+	(*messages.LogTime)(nil),            // 28: synapse.v1.LogTime
+	(*messages.Outcome)(nil),            // 29: synapse.v1.Outcome
+	(*messages.JobStatus)(nil),          // 30: synapse.v1.JobStatus
+	(*messages.Submit)(nil),             // 31: synapse.v1.Submit
+	(*messages.DryRun)(nil),             // 32: synapse.v1.DryRun
+	(*messages.Cancel)(nil),             // 33: synapse.v1.Cancel
+	(*messages.Hold)(nil),               // 34: synapse.v1.Hold
+	(*messages.Requeue)(nil),            // 35: synapse.v1.Requeue
+	(*messages.Update)(nil),             // 36: synapse.v1.Update
+	(*messages.ChangeNode)(nil),         // 37: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),        // 38: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),          // 39: synapse.v1.GetQueues
+	(*messages.GetEfficiency)(nil),      // 40: synapse.v1.GetEfficiency
+	(*messages.GetJob)(nil),             // 41: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),           // 42: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),          // 43: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),         // 44: synapse.v1.ExplainJob
+	(*messages.History)(nil),            // 45: synapse.v1.History
+	(*messages.Watch)(nil),              // 46: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),        // 47: synapse.v1.SubmitReply
+	(*messages.Secrets)(nil),            // 48: synapse.v1.Secrets
+	(*messages.DryRunReply)(nil),        // 49: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),        // 50: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),          // 51: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),       // 52: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),        // 53: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),    // 54: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil),   // 55: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),     // 56: synapse.v1.GetQueuesReply
+	(*messages.GetEfficiencyReply)(nil), // 57: synapse.v1.GetEfficiencyReply
+	(*messages.GetJobReply)(nil),        // 58: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),      // 59: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),     // 60: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),    // 61: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),       // 62: synapse.v1.HistoryReply
+	(*messages.Event)(nil),              // 63: synapse.v1.Event
 }
 var file_server_api_api_proto_depIdxs = []int32{
 	26, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
 	27, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
 	2,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
 	27, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	26, // 4: synapse.v1.ReadPast.principal:type_name -> synapse.v1.Principal
-	26, // 5: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
-	27, // 6: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
-	27, // 7: synapse.v1.OwnJob.attempt:type_name -> synapse.v1.Token
-	0,  // 8: synapse.v1.OwnJob.verb:type_name -> synapse.v1.OwnVerb
-	28, // 9: synapse.v1.OwnJobReply.outcome:type_name -> synapse.v1.Outcome
-	29, // 10: synapse.v1.OwnJobReply.job:type_name -> synapse.v1.JobStatus
-	26, // 11: synapse.v1.ExecIn.principal:type_name -> synapse.v1.Principal
-	27, // 12: synapse.v1.ExecIn.attempt:type_name -> synapse.v1.Token
-	13, // 13: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
-	18, // 14: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
-	23, // 15: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
-	30, // 16: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	30, // 17: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
-	6,  // 18: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
-	30, // 19: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
-	8,  // 20: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
-	31, // 21: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	32, // 22: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	33, // 23: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	34, // 24: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	35, // 25: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	36, // 26: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	37, // 27: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
-	38, // 28: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	39, // 29: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
-	40, // 30: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	41, // 31: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	42, // 32: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	43, // 33: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	44, // 34: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	45, // 35: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	1,  // 36: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	4,  // 37: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
-	11, // 38: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
-	12, // 39: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
-	11, // 40: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
-	9,  // 41: synapse.v1.Synapse.OwnJob:input_type -> synapse.v1.OwnJob
-	14, // 42: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	16, // 43: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	19, // 44: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
-	21, // 45: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
-	24, // 46: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
-	46, // 47: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	46, // 48: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	7,  // 49: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	46, // 50: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
-	47, // 51: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
-	48, // 52: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	49, // 53: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	50, // 54: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	51, // 55: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	52, // 56: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	53, // 57: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	54, // 58: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	55, // 59: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	56, // 60: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
-	57, // 61: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	58, // 62: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	59, // 63: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	60, // 64: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	61, // 65: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	62, // 66: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	3,  // 67: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	5,  // 68: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
-	12, // 69: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
-	11, // 70: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
-	12, // 71: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
-	10, // 72: synapse.v1.Synapse.OwnJob:output_type -> synapse.v1.OwnJobReply
-	15, // 73: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	17, // 74: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	20, // 75: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
-	22, // 76: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
-	25, // 77: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
-	47, // [47:78] is the sub-list for method output_type
-	16, // [16:47] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	28, // 4: synapse.v1.LogPart.times:type_name -> synapse.v1.LogTime
+	26, // 5: synapse.v1.ReadPast.principal:type_name -> synapse.v1.Principal
+	26, // 6: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
+	27, // 7: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
+	27, // 8: synapse.v1.OwnJob.attempt:type_name -> synapse.v1.Token
+	0,  // 9: synapse.v1.OwnJob.verb:type_name -> synapse.v1.OwnVerb
+	29, // 10: synapse.v1.OwnJobReply.outcome:type_name -> synapse.v1.Outcome
+	30, // 11: synapse.v1.OwnJobReply.job:type_name -> synapse.v1.JobStatus
+	26, // 12: synapse.v1.ExecIn.principal:type_name -> synapse.v1.Principal
+	27, // 13: synapse.v1.ExecIn.attempt:type_name -> synapse.v1.Token
+	13, // 14: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
+	18, // 15: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
+	23, // 16: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
+	31, // 17: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	31, // 18: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	6,  // 19: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	31, // 20: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
+	8,  // 21: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
+	32, // 22: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	33, // 23: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	34, // 24: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	35, // 25: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	36, // 26: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	37, // 27: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	38, // 28: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	39, // 29: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	40, // 30: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
+	41, // 31: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	42, // 32: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	43, // 33: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	44, // 34: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	45, // 35: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	46, // 36: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	1,  // 37: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	4,  // 38: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
+	11, // 39: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
+	12, // 40: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
+	11, // 41: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
+	9,  // 42: synapse.v1.Synapse.OwnJob:input_type -> synapse.v1.OwnJob
+	14, // 43: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	16, // 44: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	19, // 45: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	21, // 46: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	24, // 47: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	47, // 48: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	47, // 49: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	7,  // 50: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	47, // 51: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
+	48, // 52: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
+	49, // 53: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	50, // 54: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	51, // 55: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	52, // 56: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	53, // 57: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	54, // 58: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	55, // 59: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	56, // 60: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	57, // 61: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
+	58, // 62: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	59, // 63: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	60, // 64: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	61, // 65: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	62, // 66: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	63, // 67: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	3,  // 68: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	5,  // 69: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
+	12, // 70: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
+	11, // 71: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
+	12, // 72: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
+	10, // 73: synapse.v1.Synapse.OwnJob:output_type -> synapse.v1.OwnJobReply
+	15, // 74: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	17, // 75: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	20, // 76: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	22, // 77: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	25, // 78: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	48, // [48:79] is the sub-list for method output_type
+	17, // [17:48] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_server_api_api_proto_init() }

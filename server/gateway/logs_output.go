@@ -37,7 +37,8 @@ type output struct {
 	node    topology.NodeID
 	stderr  bool
 
-	offset int64     // of the next page
+	offset int64 // of the next page
+	times  []*messages.LogTime
 	line   []byte    // start of an incomplete line
 	exited bool      // the task has ended
 	over   bool      // all was read
@@ -68,7 +69,7 @@ func (o *output) ask(offset, limit int64) *page {
 	pid, done := o.r.g.open(p.answer)
 	p.done = done
 	o.r.g.system.Root.RequestWithCustomSender(actor.NewPID(to.Address, actors.NodePath),
-		&messages.LogsTask{Id: p.task, Stderr: o.stderr, Offset: offset, LimitBytes: limit}, pid)
+		&messages.LogsTask{Id: p.task, Stderr: o.stderr, Offset: offset, LimitBytes: limit, Times: o.r.q.GetTimes()}, pid)
 	return p
 }
 
@@ -120,6 +121,7 @@ func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
 			return false, err
 		}
 	}
+	o.noteTimes(l.Times)
 	o.offset = l.Offset + int64(len(l.Data))
 	whole := bytes.LastIndexByte(l.Data, '\n') + 1
 	if whole == 0 && len(o.line)+len(l.Data) > maxLineBytes {
@@ -155,8 +157,10 @@ func (o *output) part(data []byte, end int64) error {
 				cut = maxPartBytes
 			}
 		}
+		begin := end - int64(len(data))
 		if err := o.r.send(&api.LogPart{
-			Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Data: data[:cut], Offset: end - int64(len(data)-cut),
+			Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Data: data[:cut], Offset: begin + int64(cut),
+			Times: o.timesOf(begin, begin+int64(cut)),
 		}); err != nil {
 			return err
 		}

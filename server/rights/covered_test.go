@@ -39,7 +39,7 @@ var covered = []struct{ message, fields string }{
 	{"ExplainJob", "principal job spec"},
 	{"History", "principal owner queue name states labels since_unix_ms until_unix_ms after limit ranks"},
 	{"Watch", "principal jobs ids owner queue labels present after reasons books array progress"},
-	{"ReadLogs", "principal job ranks follow previous tail_bytes attempt from tail_lines"},
+	{"ReadLogs", "principal job ranks follow previous tail_bytes attempt from tail_lines times"},
 	{"ReadPast", "principal at_unix_ms until_unix_ms step_ms"},
 	{"ExecIn", "principal job rank command env terminal stdin stdin_ends signal rows columns helper attempt host"},
 	{"ExecOut", "session begun stdout stderr end stdout_ends"},

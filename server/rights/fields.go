@@ -50,7 +50,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Relaxation", "text needs return_nodes time_limit_ms before", "", ""},
 	{"HistoryReply", "outcome jobs next damaged", "", ""},
 	{"Event", "seq at_unix_ms text job node hidden synced group reason group_jobs reason_code", "", ""},
-	{"LogPart", "rank attempt stderr data notice offset missing", "", ""},
+	{"LogPart", "rank attempt stderr data notice offset missing times", "", ""},
+	{"LogTime", "offset unix_ms", "", ""},
 	{"PastPart", "lines since_unix_ms until_unix_ms", "", ""},
 	{"ExecIn", "principal job rank command env terminal stdin stdin_ends signal rows columns helper " +
 		"attempt host", "", ""},

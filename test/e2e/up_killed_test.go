@@ -136,3 +136,23 @@ func withWord(word string) int {
 	}
 	return n
 }
+
+// TestUpKeepsCertificates checks that a certificate of a user stays valid after a restart in the same directory.
+func TestUpKeepsCertificates(t *testing.T) {
+	base := t.TempDir()
+	dir, ann := filepath.Join(base, "cluster"), filepath.Join(base, "ann")
+	l := up(t, "--nodes", "1", "--data-dir", dir)
+	l.ready(1, 8, 1)
+	t.Cleanup(func() { cleaned(t, dir) })
+	l.cli("certify", "submitter", "ann", "--by", filepath.Join(dir, "keys", "scheduler"), "--out", ann).
+		wants(t, 0, "", "is in")
+	for _, restart := range []bool{false, true} {
+		if restart {
+			_ = l.cmd.Process.Signal(os.Interrupt)
+			<-l.ended
+			l = upAgain(t, "--nodes", "1", "--data-dir", dir)
+			l.ready(1, 8, 1)
+		}
+		l.cli("--tls", ann, "whoami").wants(t, 0, "ann, submitter of cluster local", "")
+	}
+}

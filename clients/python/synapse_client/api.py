@@ -958,6 +958,7 @@ class LogPart(Message):
     notice: str = plain("str")  # instead of data: why the output of a task cannot be read
     offset: int = plain("long")  # position after the data in this stream, to resume from here
     missing: bool = plain("bool")  # with a notice: the end of the task's output did not arrive in time and is skipped
+    times: List[LogTime] = many("LogTime")  # The last time before the data and all times within it, if requested. Empty: the node stores no times.
 
 
 @dataclass
@@ -966,6 +967,13 @@ class LogPosition(Message):
     rank: int = plain("int")
     stderr: bool = plain("bool")
     offset: int = plain("long")  # of the last received LogPart
+
+
+@dataclass
+class LogTime(Message):
+    """LogTime says when the data of an output stream from an offset on was written."""
+    offset: int = plain("long")
+    unix_ms: int = plain("long")
 
 
 @dataclass
@@ -1258,6 +1266,7 @@ class ReadLogs(Message):
     attempt: Optional[Token] = one("Token")  # to resume: the attempt that was being read
     from_: List[LogPosition] = many("LogPosition", name="from")  # to resume: the positions; a stream that is not listed starts at the beginning
     tail_lines: int = plain("int")  # of each stream of a task; 0: from the beginning, or see tail_bytes
+    times: bool = plain("bool")  # also send the times of the data
 
 
 @dataclass
