@@ -183,7 +183,7 @@ func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) e
 		}
 		a.say("Token %s of %s (%s) is valid until %s. The token is not shown again; `token revoke %s` revokes it.",
 			made.GetId(),
-			t.user, t.role, time.UnixMilli(made.GetUntilUnixMs()).Local().Format("2006-01-02 15:04"), made.GetId())
+			t.user, t.role, expiry(time.UnixMilli(made.GetUntilUnixMs())), made.GetId())
 		return text, nil
 	})
 }
@@ -252,3 +252,6 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 		},
 	}
 }
+
+// expiry formats the end of a token or a certificate in UTC, as all times of the command line.
+func expiry(at time.Time) string { return at.UTC().Format("2006-01-02 15:04Z") }
