@@ -89,6 +89,8 @@ func stepped(t *testing.T, home string, run func(...string) result) {
 		"$SLURM_NTASKS'\n" +
 		"srun sh -c 'echo $SLURM_NODEID,$CUDA_VISIBLE_DEVICES' | sort -u | tr -cd ',\\n' | uniq -c\n" +
 		"srun --mpi=pmix true\necho refused with $?\n" +
+		"srun -N 1 -n 1 --input none --export=ALL,MORE='a b',MINE=other sh -c 'cat; echo $MORE, $MINE' <&-\n" +
+		"srun --wait=1 sh -c 'test $SLURM_PROCID = 0 || exec sleep 600' 2>/dev/null\necho waited with $?\n" +
 		"srun -K sh -c 'test $SLURM_PROCID != 3 || exit 7; sleep 600'\necho killed with $?\n" +
 		"srun sh -c 'exit $SLURM_PROCID'\n"
 	if err := os.WriteFile(filepath.Join(home, "steps.sh"), []byte(script), 0o644); err != nil {
@@ -99,7 +101,7 @@ func stepped(t *testing.T, home string, run func(...string) result) {
 	want := "2\n0: 0.0 of 4, it's mine, node 0\n1: 1.1 of 4, it's mine, node 0\n2: 2.0 of 4, it's mine, node 1\n" +
 		"3: 3.1 of 4, it's mine, node 1\nalone on 0 of 1 with 1\n      4 ,,\n" +
 		"srun: error: --mpi: pmix is not supported (mpirun starts its own processes)\n" +
-		"refused with 1\n"
+		"refused with 1\na b, other\nwaited with 143\n"
 	for process, code := range []string{"143", "143", "143", "7", "", "1", "2", "3"} {
 		switch {
 		case process == 4:

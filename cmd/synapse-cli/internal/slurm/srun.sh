@@ -6,14 +6,14 @@ refuse() {
   exit 1
 }
 quote() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
-tasks='' nodes='' each='' hosts='' label='' strict='' dir=$PWD gpus=${SLURM_GPUS_PER_TASK:-}
+tasks='' nodes='' each='' hosts='' label='' strict='' input='' limit='' exports=ALL dir=$PWD gpus=${SLURM_GPUS_PER_TASK:-}
 while [ $# -gt 0 ]; do
   word=$1 value='' has=''
   case $word in
   --) shift && break ;;
   --*=*) value=${word#*=} word=${word%%=*} has=1 ;;
   --*) ;;
-  -[nNcwJDK]?*) value=${word#-?} word=${word%"$value"} has=1 ;;
+  -[nNcwJDKiW]?*) value=${word#-?} word=${word%"$value"} has=1 ;;
   -?) ;;
   -*) refuse "$word: is not supported" ;;
   *) break ;;
@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
   shift
   case $word in # options with a value
   -n | --ntasks | -N | --nodes | --ntasks-per-node | -c | --cpus-per-task | --gpus-per-task | -w | --nodelist | -J | --job-name | \
-    -D | --chdir | --jobid | --export | --mpi | --cpu-bind)
+    -D | --chdir | --jobid | --export | --mpi | --cpu-bind | -i | --input | -W | --wait)
     [ -n "$has" ] || { [ $# -gt 0 ] || refuse "$word: requires a value"; value=$1; shift; }
     ;;
   esac
@@ -36,7 +36,10 @@ while [ $# -gt 0 ]; do
   -K | --kill-on-bad-exit) [ "$value" = 0 ] || strict=1 ;;
   -c | --cpus-per-task | -J | --job-name | --overlap | --exact | -u | --unbuffered) ;; # all processes share the cores of the node
   --jobid) [ "$value" = "$SLURM_JOB_ID" ] || refuse "--jobid=$value: a step runs in its own job" ;;
-  --export) [ "$value" = ALL ] || refuse "--export=$value: a step has the script's environment" ;;
+  --export) exports=$value ;;
+  -i | --input) [ "$value" = none ] || [ "$value" = 0 ] || refuse "--input=$value: only the first process can read input: use 0 or none"
+    input=$value ;;
+  -W | --wait) limit=$value ;;
   --mpi) [ "$value" = none ] || refuse "--mpi: $value is not supported (mpirun starts its own processes)" ;;
   --cpu-bind) ;; # processes are not bound to cores
   *) refuse "$word: is not supported" ;;
@@ -45,6 +48,19 @@ done
 [ $# -gt 0 ] || refuse "a command is required"
 for n in "$tasks" "$nodes" "$each" "$gpus"; do
   case $n in *[!0-9]* | 0) refuse "$n: is not a number from 1" ;; esac
+done
+
+case $limit in *[!0-9]*) refuse "--wait=$limit: is not a number of seconds" ;; 0) limit='' ;; esac
+
+# Variables of --export, in addition to those of the script.
+added=''
+case $exports in ALL | ALL,*) rest=${exports#ALL} rest=${rest#,} ;; *) refuse "--export=$exports: must begin with ALL" ;; esac
+while [ -n "$rest" ]; do
+  one=${rest%%,*} rest=${rest#"${rest%%,*}"} rest=${rest#,}
+  name=${one%%=*}
+  case $name in '' | [0-9]* | *[!A-Za-z0-9_]*) refuse "--export: $name is not the name of a variable" ;; esac
+  case $one in *=*) added="$added
+$name=$(quote "${one#*=}"); export $name" ;; esac
 done
 
 # The ranks of the gang in this step, one per node.
@@ -101,7 +117,7 @@ done
 
 one() { # rank, process, index of the process on its rank, index of the node in the step
   text="cd $(quote "$dir") || exit 1
-$vars
+$vars$added
 PATH=$(quote "$PATH"); export PATH
 SLURM_PROCID=$2 SLURM_STEP_NUM_TASKS=$tasks SLURM_STEP_NUM_NODES=$nodes SLURM_NTASKS=$tasks SLURM_NPROCS=$tasks
 export SLURM_PROCID SLURM_STEP_NUM_TASKS SLURM_STEP_NUM_NODES SLURM_NTASKS SLURM_NPROCS"
@@ -125,18 +141,19 @@ $command"
     exec /bin/sh -c "$text"
   fi
   reads=-n
-  [ "$2" != 0 ] || reads=-q
+  [ "$2" != 0 ] || [ "$input" = none ] || reads=-q
   exec "$SYNAPSE_EXEC" $reads ":$1" "$text"
 }
 
-exec 5<&0 # the first process reads srun's input, and the others none
+# The first process reads srun's input, and the others none. A caller such as Hydra may have closed the input.
+if [ "$input" != none ] && [ -e /proc/self/fd/0 ]; then exec 5<&0; else exec 5</dev/null; fi
 process=0 node=0
 for rank in $ranks; do
   here=0
   while [ "$here" -lt "$each" ] && [ "$process" -lt "$tasks" ]; do
     (
       exec 4>&2 2>/dev/null # hides the messages of the shell about killed processes
-      [ "$process" != 0 ] || exec <&5
+      [ "$process" != 0 ] || [ "$input" = none ] || exec <&5
       exec 5<&-
       if [ -n "$label" ]; then
         { { (one "$rank" "$process" "$here" "$node"); echo $? >"$kept/$process"; } 2>&1 >&3 | sed -u "s/^/$process: /" >&4; } 3>&1 |
@@ -146,6 +163,9 @@ for rank in $ranks; do
         echo $? >"$kept/$process"
       fi
       rm -f "$kept/pid.$process"
+      if [ -n "$limit" ] && mkdir "$kept/first" 2>/dev/null; then # the others get some more seconds
+        (exec >/dev/null 2>&1 </dev/null 4>&-; sleep "$limit"; [ ! -d "$kept" ] || kill -TERM $$) &
+      fi
       [ -z "$strict" ] || [ "$(cat "$kept/$process")" = 0 ] || kill -TERM $$
     ) &
     pids="$pids $!" process=$((process + 1)) here=$((here + 1))
