@@ -182,13 +182,9 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	if t.helps() {
 		t.Helper, shown = t.l.o.Helper, Helper(scratch)
 	}
-	kubeflow, err := t.offerKubeflow(scratch)
-	if err != nil {
-		return nil, fault.OfMachine(err)
-	}
 	env := environment.Of(environment.Subject{
 		Start: start, Gpus: t.Gpus, Hostfile: Hostfile(scratch), Notice: Notice(scratch), Progress: Progress(scratch),
-		Helper: shown, Kubeflow: kubeflow,
+		Helper: shown, Kubeflow: t.offerKubeflow(scratch),
 	})
 	spec, err := t.driver.Command(&t.Task, start, env)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,11 +70,11 @@ func (l *Launcher) listenForProgress() {
 }
 
 // offerKubeflow makes a token for a task that is about to start, and returns its variables. It returns nil if the task
-// is not offered the protocol.
-func (t *task) offerKubeflow(scratch string) (*environment.Kubeflow, error) {
+// is not offered the protocol. A token that cannot be written, for example on a full disk, does not fail the task.
+func (t *task) offerKubeflow(scratch string) *environment.Kubeflow {
 	if t.l.receiver == nil || t.Spec.GetProgress().GetKubeflowOff() ||
 		len(messages.NetworkLabels(t.Spec.GetNetwork())) > 0 {
-		return nil, nil
+		return nil
 	}
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // it never fails
@@ -87,11 +86,12 @@ func (t *task) offerKubeflow(scratch string) (*environment.Kubeflow, error) {
 		t.writeOwn(tokenName, []byte(token)),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("the progress token cannot be written: %w", err)
+		t.l.o.Log.Info("Task %v gets no Kubeflow progress endpoint: its token cannot be written: %v", t.Key, err)
+		return nil
 	}
 	return &environment.Kubeflow{
 		URL: t.l.receiver.URL(), Token: filepath.Join(scratch, tokenName), Authority: filepath.Join(scratch, authorityPEM),
-	}, nil
+	}
 }
 
 // writeOwn writes a file in the scratch directory that only the owner of the directory, the task's user, may read.

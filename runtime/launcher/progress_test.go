@@ -106,3 +106,21 @@ func TestKubeflow(t *testing.T) {
 	r.tell(&messages.StopTask{Id: id(1)})
 	r.gone(1)
 }
+
+// TestKubeflowTokenUnwritten checks that a task starts without the endpoint if its token cannot be written.
+func TestKubeflowTokenUnwritten(t *testing.T) {
+	dir := room(t)
+	r := newRig(t, dir, func(o *launcher.Options) { o.Kubeflow = true })
+	spec := script("env | grep -c KUBEFLOW; sleep 600")
+	r.tell(prepareOf(0, spec))
+	take[*messages.TaskPrepared](r, 0)
+	blocked := filepath.Join(dir, "tasks", id(0).Key().String(), "progress.hash", "blocked")
+	if err := os.MkdirAll(blocked, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.tell(startOf(0, spec))
+	take[*messages.TaskStarted](r, 0)
+	r.await(0, "0\n")
+	r.tell(&messages.StopTask{Id: id(0)})
+	r.gone(0)
+}
