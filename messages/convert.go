@@ -260,5 +260,22 @@ func (x *AttemptRecord) Brief() *AttemptRecord {
 	return &AttemptRecord{
 		Job: x.Job, Token: x.Token, Run: x.Run, CommittedUnixMs: x.CommittedUnixMs,
 		StartedUnixMs: x.StartedUnixMs, End: x.End, ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs,
+		Verdict: x.Verdict.Brief(),
+	}
+}
+
+// Brief returns a verdict without the output, for records that are kept long or listed.
+func (x *Verdict) Brief() *Verdict {
+	if len(x.GetEvidence().GetOutput()) == 0 {
+		return x
+	}
+	e := x.Evidence
+	return &Verdict{
+		Class: x.Class, Rank: x.Rank, Node: x.Node, Reason: x.Reason, Others: x.Others, Charged: x.Charged,
+		Repeated: x.Repeated, Explanation: x.Explanation, unknownFields: x.unknownFields,
+		Evidence: &Evidence{
+			OomScope: e.OomScope, Xids: e.Xids, Kernel: e.Kernel, DiskFull: e.DiskFull, EndedBy: e.EndedBy, Step: e.Step,
+			Error: e.Error, Frame: e.Frame, unknownFields: e.unknownFields,
+		},
 	}
 }

@@ -299,6 +299,109 @@ func (Fault) EnumDescriptor() ([]byte, []int) {
 	return file_messages_gang_proto_rawDescGZIP(), []int{3}
 }
 
+// OomScope is the memory limit that the kernel enforced when it killed a process of a rank.
+type OomScope int32
+
+const (
+	OomScope_OOM_SCOPE_UNSPECIFIED OomScope = 0 // no process was killed for memory, or the limit is unknown
+	OomScope_OOM_SCOPE_TASK        OomScope = 1 // the limit of the rank itself
+	OomScope_OOM_SCOPE_PARENT      OomScope = 2 // the limit of a cgroup that contains the rank and other processes
+	OomScope_OOM_SCOPE_HOST        OomScope = 3 // the memory of the host
+)
+
+// Enum value maps for OomScope.
+var (
+	OomScope_name = map[int32]string{
+		0: "OOM_SCOPE_UNSPECIFIED",
+		1: "OOM_SCOPE_TASK",
+		2: "OOM_SCOPE_PARENT",
+		3: "OOM_SCOPE_HOST",
+	}
+	OomScope_value = map[string]int32{
+		"OOM_SCOPE_UNSPECIFIED": 0,
+		"OOM_SCOPE_TASK":        1,
+		"OOM_SCOPE_PARENT":      2,
+		"OOM_SCOPE_HOST":        3,
+	}
+)
+
+func (x OomScope) Enum() *OomScope {
+	p := new(OomScope)
+	*p = x
+	return p
+}
+
+func (x OomScope) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OomScope) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_gang_proto_enumTypes[4].Descriptor()
+}
+
+func (OomScope) Type() protoreflect.EnumType {
+	return &file_messages_gang_proto_enumTypes[4]
+}
+
+func (x OomScope) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OomScope.Descriptor instead.
+func (OomScope) EnumDescriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{4}
+}
+
+// EndedBy is a party other than the leader, the rank and the kernel's memory limits that ended a rank.
+type EndedBy int32
+
+const (
+	EndedBy_ENDED_BY_UNSPECIFIED EndedBy = 0
+	EndedBy_ENDED_BY_HOST        EndedBy = 1 // a process outside the rank's container, or the host's shutdown
+	EndedBy_ENDED_BY_NO_CONTACT  EndedBy = 2 // stopWhenLost: the node lost contact with the leader
+)
+
+// Enum value maps for EndedBy.
+var (
+	EndedBy_name = map[int32]string{
+		0: "ENDED_BY_UNSPECIFIED",
+		1: "ENDED_BY_HOST",
+		2: "ENDED_BY_NO_CONTACT",
+	}
+	EndedBy_value = map[string]int32{
+		"ENDED_BY_UNSPECIFIED": 0,
+		"ENDED_BY_HOST":        1,
+		"ENDED_BY_NO_CONTACT":  2,
+	}
+)
+
+func (x EndedBy) Enum() *EndedBy {
+	p := new(EndedBy)
+	*p = x
+	return p
+}
+
+func (x EndedBy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EndedBy) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_gang_proto_enumTypes[5].Descriptor()
+}
+
+func (EndedBy) Type() protoreflect.EnumType {
+	return &file_messages_gang_proto_enumTypes[5]
+}
+
+func (x EndedBy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EndedBy.Descriptor instead.
+func (EndedBy) EnumDescriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{5}
+}
+
 type SliceState int32
 
 const (
@@ -344,11 +447,11 @@ func (x SliceState) String() string {
 }
 
 func (SliceState) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gang_proto_enumTypes[4].Descriptor()
+	return file_messages_gang_proto_enumTypes[6].Descriptor()
 }
 
 func (SliceState) Type() protoreflect.EnumType {
-	return &file_messages_gang_proto_enumTypes[4]
+	return &file_messages_gang_proto_enumTypes[6]
 }
 
 func (x SliceState) Number() protoreflect.EnumNumber {
@@ -357,7 +460,7 @@ func (x SliceState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SliceState.Descriptor instead.
 func (SliceState) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{4}
+	return file_messages_gang_proto_rawDescGZIP(), []int{6}
 }
 
 // Order is the header of every command about an attempt. A node refuses an epoch that is older than the newest epoch
@@ -1772,6 +1875,117 @@ func (x *Stop) GetGraceMs() int64 {
 	return 0
 }
 
+// Evidence is what the node knows about the failure of a rank in addition to the exit status. The kernel, the driver
+// and the agent report the first group of fields. The rank printed the texts of the second group, so they explain a
+// verdict but never count against a node.
+type Evidence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OomScope      OomScope               `protobuf:"varint,1,opt,name=oom_scope,json=oomScope,proto3,enum=synapse.v1.OomScope" json:"oom_scope,omitempty"`
+	Xids          []int32                `protobuf:"varint,2,rep,packed,name=xids,proto3" json:"xids,omitempty"`                  // numbers of NVIDIA driver errors of the rank's GPUs, each once, oldest first
+	Kernel        string                 `protobuf:"bytes,3,opt,name=kernel,proto3" json:"kernel,omitempty"`                      // line of the kernel log about the failure
+	DiskFull      bool                   `protobuf:"varint,4,opt,name=disk_full,json=diskFull,proto3" json:"disk_full,omitempty"` // the node's disk was full when the rank ended
+	EndedBy       EndedBy                `protobuf:"varint,5,opt,name=ended_by,json=endedBy,proto3,enum=synapse.v1.EndedBy" json:"ended_by,omitempty"`
+	Step          int64                  `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`    // last step that the rank reported; 0: none
+	Error         string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`   // last line of the last Python traceback
+	Frame         string                 `protobuf:"bytes,8,opt,name=frame,proto3" json:"frame,omitempty"`   // place in that traceback, such as train.py:211
+	Output        []string               `protobuf:"bytes,9,rep,name=output,proto3" json:"output,omitempty"` // last lines of the error output
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_messages_gang_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Evidence) GetOomScope() OomScope {
+	if x != nil {
+		return x.OomScope
+	}
+	return OomScope_OOM_SCOPE_UNSPECIFIED
+}
+
+func (x *Evidence) GetXids() []int32 {
+	if x != nil {
+		return x.Xids
+	}
+	return nil
+}
+
+func (x *Evidence) GetKernel() string {
+	if x != nil {
+		return x.Kernel
+	}
+	return ""
+}
+
+func (x *Evidence) GetDiskFull() bool {
+	if x != nil {
+		return x.DiskFull
+	}
+	return false
+}
+
+func (x *Evidence) GetEndedBy() EndedBy {
+	if x != nil {
+		return x.EndedBy
+	}
+	return EndedBy_ENDED_BY_UNSPECIFIED
+}
+
+func (x *Evidence) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Evidence) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Evidence) GetFrame() string {
+	if x != nil {
+		return x.Frame
+	}
+	return ""
+}
+
+func (x *Evidence) GetOutput() []string {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
 // Exit is the result of one rank. It is evidence that no process of the rank runs.
 type Exit struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1786,15 +2000,17 @@ type Exit struct {
 	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"` // of PREPARE_FAILED and LAUNCH_FAILED
 	Disk            bool                   `protobuf:"varint,11,opt,name=disk,proto3" json:"disk,omitempty"`                        // the rank was stopped because it used too much disk on the node; detail has the amount
 	// Of NEVER_STARTED: the health check of the node that is named in detail failed.
-	Unwell        bool `protobuf:"varint,12,opt,name=unwell,json=unhealthy,proto3" json:"unwell,omitempty"`
-	ByItself      bool `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // the rank ended before it was stopped; false: it was stopped, or an older version wrote this
+	Unwell   bool `protobuf:"varint,12,opt,name=unwell,json=unhealthy,proto3" json:"unwell,omitempty"`
+	ByItself bool `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // the rank ended before it was stopped; false: it was stopped, or an older version wrote this
+	// Of a failure. Records on the leader's disk keep the texts only in the verdict.
+	Evidence      *Evidence `protobuf:"bytes,13,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +2022,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +2035,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -1906,6 +2122,13 @@ func (x *Exit) GetByItself() bool {
 	return false
 }
 
+func (x *Exit) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
 // Node → Job. These ranks have ended, and other ranks of the allocation remain. The ledger and every report keep the
 // exits until Forget.
 type Exited struct {
@@ -1921,7 +2144,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2156,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2169,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -1983,7 +2206,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2218,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2231,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -2043,7 +2266,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2055,7 +2278,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2068,7 +2291,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -2100,7 +2323,7 @@ type SliceReport struct {
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2335,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2348,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{26}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -2224,7 +2447,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2459,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2472,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{27}
+	return file_messages_gang_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -2329,7 +2552,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2564,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2577,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{28}
+	return file_messages_gang_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -2417,7 +2640,7 @@ type SliceRecord struct {
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2652,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2665,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{29}
+	return file_messages_gang_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -2652,7 +2875,17 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xd9\x02\n" +
+	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\x8e\x02\n" +
+	"\bEvidence\x121\n" +
+	"\toom_scope\x18\x01 \x01(\x0e2\x14.synapse.v1.OomScopeR\boomScope\x12\x12\n" +
+	"\x04xids\x18\x02 \x03(\x05R\x04xids\x12\x16\n" +
+	"\x06kernel\x18\x03 \x01(\tR\x06kernel\x12\x1b\n" +
+	"\tdisk_full\x18\x04 \x01(\bR\bdiskFull\x12.\n" +
+	"\bended_by\x18\x05 \x01(\x0e2\x13.synapse.v1.EndedByR\aendedBy\x12\x12\n" +
+	"\x04step\x18\x06 \x01(\x03R\x04step\x12\x14\n" +
+	"\x05error\x18\a \x01(\tR\x05error\x12\x14\n" +
+	"\x05frame\x18\b \x01(\tR\x05frame\x12\x16\n" +
+	"\x06output\x18\t \x03(\tR\x06output\"\x8b\x03\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.synapse.v1.ExitKindR\x04kind\x12\x12\n" +
@@ -2667,7 +2900,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x04disk\x18\v \x01(\bR\x04disk\x12\x19\n" +
 	"\x06unwell\x18\f \x01(\bR\tunhealthy\x12\x1b\n" +
 	"\tby_itself\x18\n" +
-	" \x01(\bR\bbyItself\"u\n" +
+	" \x01(\bR\bbyItself\x120\n" +
+	"\bevidence\x18\r \x01(\v2\x14.synapse.v1.EvidenceR\bevidence\"u\n" +
 	"\x06Exited\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12\x17\n" +
@@ -2769,7 +3003,16 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x11FAULT_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tFAULT_JOB\x10\x01\x12\x11\n" +
 	"\rFAULT_MACHINE\x10\x02\x12\x11\n" +
-	"\rFAULT_UNKNOWN\x10\x03*\xc1\x01\n" +
+	"\rFAULT_UNKNOWN\x10\x03*c\n" +
+	"\bOomScope\x12\x19\n" +
+	"\x15OOM_SCOPE_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eOOM_SCOPE_TASK\x10\x01\x12\x14\n" +
+	"\x10OOM_SCOPE_PARENT\x10\x02\x12\x12\n" +
+	"\x0eOOM_SCOPE_HOST\x10\x03*O\n" +
+	"\aEndedBy\x12\x18\n" +
+	"\x14ENDED_BY_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rENDED_BY_HOST\x10\x01\x12\x17\n" +
+	"\x13ENDED_BY_NO_CONTACT\x10\x02*\xc1\x01\n" +
 	"\n" +
 	"SliceState\x12\x1b\n" +
 	"\x17SLICE_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -2792,111 +3035,117 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 	return file_messages_gang_proto_rawDescData
 }
 
-var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
 	(ExitKind)(0),        // 2: synapse.v1.ExitKind
 	(Fault)(0),           // 3: synapse.v1.Fault
-	(SliceState)(0),      // 4: synapse.v1.SliceState
-	(*Order)(nil),        // 5: synapse.v1.Order
-	(*Origin)(nil),       // 6: synapse.v1.Origin
-	(*Member)(nil),       // 7: synapse.v1.Member
-	(*Grant)(nil),        // 8: synapse.v1.Grant
-	(*Reserve)(nil),      // 9: synapse.v1.Reserve
-	(*Reserved)(nil),     // 10: synapse.v1.Reserved
-	(*Refused)(nil),      // 11: synapse.v1.Refused
-	(*Abort)(nil),        // 12: synapse.v1.Abort
-	(*Aborted)(nil),      // 13: synapse.v1.Aborted
-	(*Commit)(nil),       // 14: synapse.v1.Commit
-	(*Committed)(nil),    // 15: synapse.v1.Committed
-	(*Prepared)(nil),     // 16: synapse.v1.Prepared
-	(*Expired)(nil),      // 17: synapse.v1.Expired
-	(*Peer)(nil),         // 18: synapse.v1.Peer
-	(*Rendezvous)(nil),   // 19: synapse.v1.Rendezvous
-	(*Roster)(nil),       // 20: synapse.v1.Roster
-	(*Start)(nil),        // 21: synapse.v1.Start
-	(*Lacking)(nil),      // 22: synapse.v1.Lacking
-	(*Started)(nil),      // 23: synapse.v1.Started
-	(*Warn)(nil),         // 24: synapse.v1.Warn
-	(*Warned)(nil),       // 25: synapse.v1.Warned
-	(*Stop)(nil),         // 26: synapse.v1.Stop
-	(*Exit)(nil),         // 27: synapse.v1.Exit
-	(*Exited)(nil),       // 28: synapse.v1.Exited
-	(*Ended)(nil),        // 29: synapse.v1.Ended
-	(*Forget)(nil),       // 30: synapse.v1.Forget
-	(*SliceReport)(nil),  // 31: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 32: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 33: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 34: synapse.v1.SliceRecord
-	(*Token)(nil),        // 35: synapse.v1.Token
-	(*Incarnation)(nil),  // 36: synapse.v1.Incarnation
-	(*Resources)(nil),    // 37: synapse.v1.Resources
-	(*GpuShare)(nil),     // 38: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 39: synapse.v1.JobSpec
+	(OomScope)(0),        // 4: synapse.v1.OomScope
+	(EndedBy)(0),         // 5: synapse.v1.EndedBy
+	(SliceState)(0),      // 6: synapse.v1.SliceState
+	(*Order)(nil),        // 7: synapse.v1.Order
+	(*Origin)(nil),       // 8: synapse.v1.Origin
+	(*Member)(nil),       // 9: synapse.v1.Member
+	(*Grant)(nil),        // 10: synapse.v1.Grant
+	(*Reserve)(nil),      // 11: synapse.v1.Reserve
+	(*Reserved)(nil),     // 12: synapse.v1.Reserved
+	(*Refused)(nil),      // 13: synapse.v1.Refused
+	(*Abort)(nil),        // 14: synapse.v1.Abort
+	(*Aborted)(nil),      // 15: synapse.v1.Aborted
+	(*Commit)(nil),       // 16: synapse.v1.Commit
+	(*Committed)(nil),    // 17: synapse.v1.Committed
+	(*Prepared)(nil),     // 18: synapse.v1.Prepared
+	(*Expired)(nil),      // 19: synapse.v1.Expired
+	(*Peer)(nil),         // 20: synapse.v1.Peer
+	(*Rendezvous)(nil),   // 21: synapse.v1.Rendezvous
+	(*Roster)(nil),       // 22: synapse.v1.Roster
+	(*Start)(nil),        // 23: synapse.v1.Start
+	(*Lacking)(nil),      // 24: synapse.v1.Lacking
+	(*Started)(nil),      // 25: synapse.v1.Started
+	(*Warn)(nil),         // 26: synapse.v1.Warn
+	(*Warned)(nil),       // 27: synapse.v1.Warned
+	(*Stop)(nil),         // 28: synapse.v1.Stop
+	(*Evidence)(nil),     // 29: synapse.v1.Evidence
+	(*Exit)(nil),         // 30: synapse.v1.Exit
+	(*Exited)(nil),       // 31: synapse.v1.Exited
+	(*Ended)(nil),        // 32: synapse.v1.Ended
+	(*Forget)(nil),       // 33: synapse.v1.Forget
+	(*SliceReport)(nil),  // 34: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 35: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 36: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 37: synapse.v1.SliceRecord
+	(*Token)(nil),        // 38: synapse.v1.Token
+	(*Incarnation)(nil),  // 39: synapse.v1.Incarnation
+	(*Resources)(nil),    // 40: synapse.v1.Resources
+	(*GpuShare)(nil),     // 41: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 42: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	35, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	36, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	35, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	36, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	37, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	37, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	38, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
-	5,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
-	7,  // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
-	6,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
-	8,  // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
-	6,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
+	38, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	39, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	38, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	39, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	40, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	40, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	41, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	7,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
+	9,  // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
+	8,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
+	10, // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
+	8,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	32, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
-	5,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
-	6,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
-	5,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	39, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
-	7,  // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
-	6,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
-	6,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
-	6,  // 21: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
-	18, // 22: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
-	5,  // 23: synapse.v1.Start.order:type_name -> synapse.v1.Order
-	19, // 24: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
-	20, // 25: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
-	6,  // 26: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
-	6,  // 27: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
-	5,  // 28: synapse.v1.Warn.order:type_name -> synapse.v1.Order
+	35, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	7,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
+	8,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
+	7,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
+	42, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	9,  // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
+	8,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
+	8,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
+	8,  // 21: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
+	20, // 22: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
+	7,  // 23: synapse.v1.Start.order:type_name -> synapse.v1.Order
+	21, // 24: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
+	22, // 25: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
+	8,  // 26: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
+	8,  // 27: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
+	7,  // 28: synapse.v1.Warn.order:type_name -> synapse.v1.Order
 	1,  // 29: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
-	6,  // 30: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
-	5,  // 31: synapse.v1.Stop.order:type_name -> synapse.v1.Order
+	8,  // 30: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
+	7,  // 31: synapse.v1.Stop.order:type_name -> synapse.v1.Order
 	1,  // 32: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
-	2,  // 33: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
-	3,  // 34: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	6,  // 35: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	27, // 36: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
-	6,  // 37: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	27, // 38: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
-	5,  // 39: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	35, // 40: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
-	4,  // 41: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
-	8,  // 42: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	27, // 43: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	37, // 44: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	37, // 45: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	38, // 46: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	31, // 47: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	34, // 48: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	35, // 49: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
-	4,  // 50: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
-	8,  // 51: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	27, // 52: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	39, // 53: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
-	1,  // 54: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	4,  // 33: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
+	5,  // 34: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
+	2,  // 35: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
+	3,  // 36: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
+	29, // 37: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
+	8,  // 38: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
+	30, // 39: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	8,  // 40: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
+	30, // 41: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	7,  // 42: synapse.v1.Forget.order:type_name -> synapse.v1.Order
+	38, // 43: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	6,  // 44: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
+	10, // 45: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
+	30, // 46: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	40, // 47: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	40, // 48: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	41, // 49: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	34, // 50: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	37, // 51: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	38, // 52: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	6,  // 53: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
+	10, // 54: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
+	30, // 55: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	42, // 56: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	1,  // 57: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_messages_gang_proto_init() }
@@ -2911,8 +3160,8 @@ func file_messages_gang_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   30,
+			NumEnums:      7,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

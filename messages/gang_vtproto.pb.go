@@ -1319,6 +1319,115 @@ func (m *Stop) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *Evidence) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Evidence) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Evidence) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Output) > 0 {
+		for iNdEx := len(m.Output) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Output[iNdEx])
+			copy(dAtA[i:], m.Output[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Output[iNdEx])))
+			i--
+			dAtA[i] = 0x4a
+		}
+	}
+	if len(m.Frame) > 0 {
+		i -= len(m.Frame)
+		copy(dAtA[i:], m.Frame)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Frame)))
+		i--
+		dAtA[i] = 0x42
+	}
+	if len(m.Error) > 0 {
+		i -= len(m.Error)
+		copy(dAtA[i:], m.Error)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Error)))
+		i--
+		dAtA[i] = 0x3a
+	}
+	if m.Step != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Step))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.EndedBy != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.EndedBy))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.DiskFull {
+		i--
+		if m.DiskFull {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x20
+	}
+	if len(m.Kernel) > 0 {
+		i -= len(m.Kernel)
+		copy(dAtA[i:], m.Kernel)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Kernel)))
+		i--
+		dAtA[i] = 0x1a
+	}
+	if len(m.Xids) > 0 {
+		var pksize2 int
+		for _, num := range m.Xids {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num1 := range m.Xids {
+			num := uint64(num1)
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x12
+	}
+	if m.OomScope != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OomScope))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *Exit) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -1348,6 +1457,16 @@ func (m *Exit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Evidence != nil {
+		size, err := m.Evidence.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x6a
 	}
 	if m.Unwell {
 		i--
@@ -2596,6 +2715,53 @@ func (m *Stop) SizeVT() (n int) {
 	return n
 }
 
+func (m *Evidence) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.OomScope != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.OomScope))
+	}
+	if len(m.Xids) > 0 {
+		l = 0
+		for _, e := range m.Xids {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	l = len(m.Kernel)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.DiskFull {
+		n += 2
+	}
+	if m.EndedBy != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.EndedBy))
+	}
+	if m.Step != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Step))
+	}
+	l = len(m.Error)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Frame)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Output) > 0 {
+		for _, s := range m.Output {
+			l = len(s)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *Exit) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -2638,6 +2804,10 @@ func (m *Exit) SizeVT() (n int) {
 	}
 	if m.Unwell {
 		n += 2
+	}
+	if m.Evidence != nil {
+		l = m.Evidence.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -14,7 +14,8 @@ var (
 	goodGrant   = &Grant{
 		Amount: &Resources{MilliGpu: 1500}, Gpus: []*GpuShare{{GpuId: "a", Milli: 1000}, {GpuId: "b", Milli: 500}},
 	}
-	goodExit   = &Exit{Rank: 0, Kind: ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9}
+	goodExit = &Exit{Rank: 0, Kind: ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9,
+		Evidence: &Evidence{Xids: []int32{79}, Output: []string{"KeyError: 'x'"}}}
 	goodLedger = &LedgerReport{Total: &Resources{MilliGpu: 2000}, Free: &Resources{MilliGpu: 500},
 		FreeGpus: []*GpuShare{{GpuId: "b", Milli: 500}},
 		Slices: []*SliceReport{

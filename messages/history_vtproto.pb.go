@@ -444,6 +444,18 @@ func (m *PastAttempt) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Verdict != nil {
+		size, err := m.Verdict.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xc2
+	}
 	if m.Told != nil {
 		size, err := m.Told.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -822,6 +834,10 @@ func (m *PastAttempt) SizeVT() (n int) {
 	}
 	if m.Told != nil {
 		l = m.Told.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Verdict != nil {
+		l = m.Verdict.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)

@@ -432,6 +432,7 @@ type TaskGone struct {
 	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Exit          *Exit                  `protobuf:"bytes,2,opt,name=exit,proto3" json:"exit,omitempty"`
 	StartedNs     int64                  `protobuf:"varint,3,opt,name=started_ns,json=startedNs,proto3" json:"started_ns,omitempty"` // same as in TaskStarted; also 0 if the process never began
+	EndedNs       int64                  `protobuf:"varint,4,opt,name=ended_ns,json=endedNs,proto3" json:"ended_ns,omitempty"`       // when the process ended, by the clock of this boot; 0: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +484,13 @@ func (x *TaskGone) GetExit() *Exit {
 func (x *TaskGone) GetStartedNs() int64 {
 	if x != nil {
 		return x.StartedNs
+	}
+	return 0
+}
+
+func (x *TaskGone) GetEndedNs() int64 {
+	if x != nil {
+		return x.EndedNs
 	}
 	return 0
 }
@@ -1954,12 +1962,13 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\vTaskStarted\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x1d\n" +
 	"\n" +
-	"started_ns\x18\x02 \x01(\x03R\tstartedNs\"s\n" +
+	"started_ns\x18\x02 \x01(\x03R\tstartedNs\"\x8e\x01\n" +
 	"\bTaskGone\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12$\n" +
 	"\x04exit\x18\x02 \x01(\v2\x10.synapse.v1.ExitR\x04exit\x12\x1d\n" +
 	"\n" +
-	"started_ns\x18\x03 \x01(\x03R\tstartedNs\"/\n" +
+	"started_ns\x18\x03 \x01(\x03R\tstartedNs\x12\x19\n" +
+	"\bended_ns\x18\x04 \x01(\x03R\aendedNs\"/\n" +
 	"\tAdoptTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"H\n" +
 	"\n" +

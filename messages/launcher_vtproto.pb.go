@@ -381,6 +381,11 @@ func (m *TaskGone) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.EndedNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.EndedNs))
+		i--
+		dAtA[i] = 0x20
+	}
 	if m.StartedNs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StartedNs))
 		i--
@@ -1898,6 +1903,9 @@ func (m *TaskGone) SizeVT() (n int) {
 	}
 	if m.StartedNs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.StartedNs))
+	}
+	if m.EndedNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.EndedNs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -70,6 +70,11 @@ const (
 	MaxValueBytes = 253
 	// maxTextBytes limits texts for people, such as reasons and details.
 	maxTextBytes = 4_096
+	// MaxEvidenceLines limits the lines of output in the evidence of a failure, and MaxEvidenceBytes each of its texts.
+	MaxEvidenceLines = 20
+	MaxEvidenceBytes = 512
+	// maxXids limits the driver errors in the evidence of a failure.
+	maxXids = 16
 	// MaxPathBytes limits a path, as Linux does.
 	MaxPathBytes = 4_096
 	// MaxLogTimes limits the times of a page of output.

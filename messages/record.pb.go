@@ -138,6 +138,77 @@ func (PreemptionRule) EnumDescriptor() ([]byte, []int) {
 	return file_messages_record_proto_rawDescGZIP(), []int{1}
 }
 
+// FailureClass is the kind of cause of a failed attempt.
+type FailureClass int32
+
+const (
+	FailureClass_FAILURE_CLASS_UNSPECIFIED   FailureClass = 0 // the attempt did not fail, or an older version wrote this
+	FailureClass_FAILURE_CLASS_USER          FailureClass = 1
+	FailureClass_FAILURE_CLASS_NODE          FailureClass = 2
+	FailureClass_FAILURE_CLASS_GPU           FailureClass = 3
+	FailureClass_FAILURE_CLASS_NETWORK       FailureClass = 4
+	FailureClass_FAILURE_CLASS_STORAGE       FailureClass = 5
+	FailureClass_FAILURE_CLASS_PREEMPTED     FailureClass = 6
+	FailureClass_FAILURE_CLASS_TIMEOUT       FailureClass = 7
+	FailureClass_FAILURE_CLASS_OUT_OF_MEMORY FailureClass = 8
+	FailureClass_FAILURE_CLASS_UNKNOWN       FailureClass = 9
+)
+
+// Enum value maps for FailureClass.
+var (
+	FailureClass_name = map[int32]string{
+		0: "FAILURE_CLASS_UNSPECIFIED",
+		1: "FAILURE_CLASS_USER",
+		2: "FAILURE_CLASS_NODE",
+		3: "FAILURE_CLASS_GPU",
+		4: "FAILURE_CLASS_NETWORK",
+		5: "FAILURE_CLASS_STORAGE",
+		6: "FAILURE_CLASS_PREEMPTED",
+		7: "FAILURE_CLASS_TIMEOUT",
+		8: "FAILURE_CLASS_OUT_OF_MEMORY",
+		9: "FAILURE_CLASS_UNKNOWN",
+	}
+	FailureClass_value = map[string]int32{
+		"FAILURE_CLASS_UNSPECIFIED":   0,
+		"FAILURE_CLASS_USER":          1,
+		"FAILURE_CLASS_NODE":          2,
+		"FAILURE_CLASS_GPU":           3,
+		"FAILURE_CLASS_NETWORK":       4,
+		"FAILURE_CLASS_STORAGE":       5,
+		"FAILURE_CLASS_PREEMPTED":     6,
+		"FAILURE_CLASS_TIMEOUT":       7,
+		"FAILURE_CLASS_OUT_OF_MEMORY": 8,
+		"FAILURE_CLASS_UNKNOWN":       9,
+	}
+)
+
+func (x FailureClass) Enum() *FailureClass {
+	p := new(FailureClass)
+	*p = x
+	return p
+}
+
+func (x FailureClass) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FailureClass) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_record_proto_enumTypes[2].Descriptor()
+}
+
+func (FailureClass) Type() protoreflect.EnumType {
+	return &file_messages_record_proto_enumTypes[2]
+}
+
+func (x FailureClass) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FailureClass.Descriptor instead.
+func (FailureClass) EnumDescriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{2}
+}
+
 // CellLevel is the property that the jobs of a cell have in common.
 type CellLevel int32
 
@@ -187,11 +258,11 @@ func (x CellLevel) String() string {
 }
 
 func (CellLevel) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_record_proto_enumTypes[2].Descriptor()
+	return file_messages_record_proto_enumTypes[3].Descriptor()
 }
 
 func (CellLevel) Type() protoreflect.EnumType {
-	return &file_messages_record_proto_enumTypes[2]
+	return &file_messages_record_proto_enumTypes[3]
 }
 
 func (x CellLevel) Number() protoreflect.EnumNumber {
@@ -200,7 +271,7 @@ func (x CellLevel) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CellLevel.Descriptor instead.
 func (CellLevel) EnumDescriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{2}
+	return file_messages_record_proto_rawDescGZIP(), []int{3}
 }
 
 // GpuClass is the use of a GPU, or the reason why it is unused.
@@ -258,11 +329,11 @@ func (x GpuClass) String() string {
 }
 
 func (GpuClass) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_record_proto_enumTypes[3].Descriptor()
+	return file_messages_record_proto_enumTypes[4].Descriptor()
 }
 
 func (GpuClass) Type() protoreflect.EnumType {
-	return &file_messages_record_proto_enumTypes[3]
+	return &file_messages_record_proto_enumTypes[4]
 }
 
 func (x GpuClass) Number() protoreflect.EnumNumber {
@@ -271,7 +342,7 @@ func (x GpuClass) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GpuClass.Descriptor instead.
 func (GpuClass) EnumDescriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{3}
+	return file_messages_record_proto_rawDescGZIP(), []int{4}
 }
 
 // GpuTimeKind is the kind of subject of a row of GPU time.
@@ -311,11 +382,11 @@ func (x GpuTimeKind) String() string {
 }
 
 func (GpuTimeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_record_proto_enumTypes[4].Descriptor()
+	return file_messages_record_proto_enumTypes[5].Descriptor()
 }
 
 func (GpuTimeKind) Type() protoreflect.EnumType {
-	return &file_messages_record_proto_enumTypes[4]
+	return &file_messages_record_proto_enumTypes[5]
 }
 
 func (x GpuTimeKind) Number() protoreflect.EnumNumber {
@@ -324,7 +395,7 @@ func (x GpuTimeKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GpuTimeKind.Descriptor instead.
 func (GpuTimeKind) EnumDescriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{4}
+	return file_messages_record_proto_rawDescGZIP(), []int{5}
 }
 
 // Deed is an action of an operator or user on a job or a node.
@@ -1112,7 +1183,8 @@ type JobRecord struct {
 	// arrival.
 	UidTurn uint64 `protobuf:"varint,47,opt,name=uid_turn,json=uidTurn,proto3" json:"uid_turn,omitempty"`
 	// The spec's secrets with their values, sealed for the gateway's key; empty after the job has finished.
-	Sealed        []byte `protobuf:"bytes,42,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	Sealed        []byte   `protobuf:"bytes,42,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	LastFailure   *Verdict `protobuf:"bytes,60,opt,name=last_failure,json=lastFailure,proto3" json:"last_failure,omitempty"` // of the last attempt that failed, without its output
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1413,6 +1485,13 @@ func (x *JobRecord) GetSealed() []byte {
 	return nil
 }
 
+func (x *JobRecord) GetLastFailure() *Verdict {
+	if x != nil {
+		return x.LastFailure
+	}
+	return nil
+}
+
 // Place is the node of one rank in an attempt.
 type Place struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1498,6 +1577,117 @@ func (x *Place) GetExit() *Exit {
 	return nil
 }
 
+// Verdict is the cause of a failed attempt, with its evidence.
+type Verdict struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Class    FailureClass           `protobuf:"varint,1,opt,name=class,proto3,enum=synapse.v1.FailureClass" json:"class,omitempty"`
+	Rank     int32                  `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`         // the first rank that failed, or -1
+	Node     string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`          // of that rank, or the node that failed
+	Reason   string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`      // such as: exited with code 1
+	Others   int32                  `protobuf:"varint,5,opt,name=others,proto3" json:"others,omitempty"`     // ranks that ended because of it
+	Charged  bool                   `protobuf:"varint,6,opt,name=charged,proto3" json:"charged,omitempty"`   // the failure counts against restart.limit
+	Repeated bool                   `protobuf:"varint,7,opt,name=repeated,proto3" json:"repeated,omitempty"` // the last attempt failed with the same error at the same step, so the job is not retried
+	Evidence *Evidence              `protobuf:"bytes,8,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	// A better reason, with text that the rank printed or that is in the kernel log, such as: CUDA out of memory in
+	// train.py:211. Empty: there is none, or the reader may not see such texts.
+	Explanation   string `protobuf:"bytes,9,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Verdict) Reset() {
+	*x = Verdict{}
+	mi := &file_messages_record_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Verdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Verdict) ProtoMessage() {}
+
+func (x *Verdict) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
+func (*Verdict) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Verdict) GetClass() FailureClass {
+	if x != nil {
+		return x.Class
+	}
+	return FailureClass_FAILURE_CLASS_UNSPECIFIED
+}
+
+func (x *Verdict) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Verdict) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Verdict) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Verdict) GetOthers() int32 {
+	if x != nil {
+		return x.Others
+	}
+	return 0
+}
+
+func (x *Verdict) GetCharged() bool {
+	if x != nil {
+		return x.Charged
+	}
+	return false
+}
+
+func (x *Verdict) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *Verdict) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+func (x *Verdict) GetExplanation() string {
+	if x != nil {
+		return x.Explanation
+	}
+	return ""
+}
+
 type End struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Cause    Cause                  `protobuf:"varint,1,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`
@@ -1515,7 +1705,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1717,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[12]
+	mi := &file_messages_record_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1730,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{12}
+	return file_messages_record_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *End) GetCause() Cause {
@@ -1610,14 +1800,17 @@ type AttemptRecord struct {
 	Victims     []*Victim `protobuf:"bytes,11,rep,name=victims,proto3" json:"victims,omitempty"`                             // the attempts that were stopped for this one
 	ReservingMs int64     `protobuf:"varint,12,opt,name=reserving_ms,json=reservingMs,proto3" json:"reserving_ms,omitempty"` // time from the first Reserve until all nodes had reserved; 0: an older version wrote this
 	// Time from COMMIT until all nodes were prepared. 0 if they never were, or if the leader changed in between.
-	PreparingMs   int64 `protobuf:"varint,13,opt,name=preparing_ms,json=preparingMs,proto3" json:"preparing_ms,omitempty"`
+	PreparingMs int64 `protobuf:"varint,13,opt,name=preparing_ms,json=preparingMs,proto3" json:"preparing_ms,omitempty"`
+	// Written with the end. Later evidence may change it until the attempt is closed. Unset if the attempt did not fail, or
+	// if an older version wrote this.
+	Verdict       *Verdict `protobuf:"bytes,20,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1822,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1835,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{13}
+	return file_messages_record_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -1736,6 +1929,13 @@ func (x *AttemptRecord) GetPreparingMs() int64 {
 	return 0
 }
 
+func (x *AttemptRecord) GetVerdict() *Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return nil
+}
+
 // NodeRecord is the record of one node.
 type NodeRecord struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -1765,7 +1965,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1977,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1990,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{14}
+	return file_messages_record_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -1928,7 +2128,7 @@ type PassRecord struct {
 
 func (x *PassRecord) Reset() {
 	*x = PassRecord{}
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2140,7 @@ func (x *PassRecord) String() string {
 func (*PassRecord) ProtoMessage() {}
 
 func (x *PassRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2153,7 @@ func (x *PassRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
 func (*PassRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{15}
+	return file_messages_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PassRecord) GetId() string {
@@ -2025,7 +2225,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2037,7 +2237,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2050,7 +2250,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{16}
+	return file_messages_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -2131,7 +2331,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2343,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2356,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{17}
+	return file_messages_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -2206,7 +2406,7 @@ type GpuAmount struct {
 
 func (x *GpuAmount) Reset() {
 	*x = GpuAmount{}
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2418,7 @@ func (x *GpuAmount) String() string {
 func (*GpuAmount) ProtoMessage() {}
 
 func (x *GpuAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2431,7 @@ func (x *GpuAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuAmount.ProtoReflect.Descriptor instead.
 func (*GpuAmount) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{18}
+	return file_messages_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuAmount) GetClass() GpuClass {
@@ -2270,7 +2470,7 @@ type GpuTimeRow struct {
 
 func (x *GpuTimeRow) Reset() {
 	*x = GpuTimeRow{}
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2482,7 @@ func (x *GpuTimeRow) String() string {
 func (*GpuTimeRow) ProtoMessage() {}
 
 func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2495,7 @@ func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTimeRow.ProtoReflect.Descriptor instead.
 func (*GpuTimeRow) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{19}
+	return file_messages_record_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GpuTimeRow) GetKind() GpuTimeKind {
@@ -2345,7 +2545,7 @@ type GpuTime struct {
 
 func (x *GpuTime) Reset() {
 	*x = GpuTime{}
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2557,7 @@ func (x *GpuTime) String() string {
 func (*GpuTime) ProtoMessage() {}
 
 func (x *GpuTime) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2570,7 @@ func (x *GpuTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTime.ProtoReflect.Descriptor instead.
 func (*GpuTime) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{20}
+	return file_messages_record_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuTime) GetSinceUnixMs() int64 {
@@ -2406,7 +2606,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2618,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2631,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{21}
+	return file_messages_record_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -2467,7 +2667,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2679,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2692,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{22}
+	return file_messages_record_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Credit) GetPool() string {
@@ -2573,7 +2773,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04held\x18\x02 \x03(\v2\x16.synapse.v1.IndexRangeR\x04held\x12\x14\n" +
 	"\x05reach\x18\x04 \x01(\x05R\x05reach\x12$\n" +
 	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\x125\n" +
-	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\x8c\v\n" +
+	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\xc4\v\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -2617,7 +2817,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x06exempt\x180 \x01(\bR\x06exempt\x12;\n" +
 	"\rafter_started\x181 \x03(\v2\x16.synapse.v1.AfterKnownR\fafterStarted\x12\x19\n" +
 	"\buid_turn\x18/ \x01(\x04R\auidTurn\x12\x16\n" +
-	"\x06sealed\x18* \x01(\fR\x06sealed\"\xb7\x01\n" +
+	"\x06sealed\x18* \x01(\fR\x06sealed\x126\n" +
+	"\flast_failure\x18< \x01(\v2\x13.synapse.v1.VerdictR\vlastFailure\"\xb7\x01\n" +
 	"\x05Place\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
@@ -2625,7 +2826,17 @@ const file_messages_record_proto_rawDesc = "" +
 	"machine_id\x18\x03 \x01(\tR\tmachineId\x12'\n" +
 	"\x05grant\x18\x04 \x01(\v2\x11.synapse.v1.GrantR\x05grant\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12$\n" +
-	"\x04exit\x18\x06 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"\xdb\x01\n" +
+	"\x04exit\x18\x06 \x01(\v2\x10.synapse.v1.ExitR\x04exit\"\x9b\x02\n" +
+	"\aVerdict\x12.\n" +
+	"\x05class\x18\x01 \x01(\x0e2\x18.synapse.v1.FailureClassR\x05class\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06others\x18\x05 \x01(\x05R\x06others\x12\x18\n" +
+	"\acharged\x18\x06 \x01(\bR\acharged\x12\x1a\n" +
+	"\brepeated\x18\a \x01(\bR\brepeated\x120\n" +
+	"\bevidence\x18\b \x01(\v2\x14.synapse.v1.EvidenceR\bevidence\x12 \n" +
+	"\vexplanation\x18\t \x01(\tR\vexplanation\"\xdb\x01\n" +
 	"\x03End\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
@@ -2636,7 +2847,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\x126\n" +
 	"\n" +
 	"preemption\x18\a \x01(\v2\x16.synapse.v1.PreemptionR\n" +
-	"preemption\"\x85\x04\n" +
+	"preemption\"\xb4\x04\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
@@ -2653,7 +2864,8 @@ const file_messages_record_proto_rawDesc = "" +
 	" \x01(\v2\x10.synapse.v1.ToldR\x0efirst_estimate\x12,\n" +
 	"\avictims\x18\v \x03(\v2\x12.synapse.v1.VictimR\avictims\x12!\n" +
 	"\freserving_ms\x18\f \x01(\x03R\vreservingMs\x12!\n" +
-	"\fpreparing_ms\x18\r \x01(\x03R\vpreparingMs\"\xd2\x05\n" +
+	"\fpreparing_ms\x18\r \x01(\x03R\vpreparingMs\x12-\n" +
+	"\averdict\x18\x14 \x01(\v2\x13.synapse.v1.VerdictR\averdict\"\xd2\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -2740,7 +2952,18 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x1bPREEMPTION_RULE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18PREEMPTION_RULE_PRIORITY\x10\x01\x12\x1b\n" +
 	"\x17PREEMPTION_RULE_RECLAIM\x10\x02\x12\x1c\n" +
-	"\x18PREEMPTION_RULE_SHORTEST\x10\x03*\xe6\x01\n" +
+	"\x18PREEMPTION_RULE_SHORTEST\x10\x03*\x9e\x02\n" +
+	"\fFailureClass\x12\x1d\n" +
+	"\x19FAILURE_CLASS_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12FAILURE_CLASS_USER\x10\x01\x12\x16\n" +
+	"\x12FAILURE_CLASS_NODE\x10\x02\x12\x15\n" +
+	"\x11FAILURE_CLASS_GPU\x10\x03\x12\x19\n" +
+	"\x15FAILURE_CLASS_NETWORK\x10\x04\x12\x19\n" +
+	"\x15FAILURE_CLASS_STORAGE\x10\x05\x12\x1b\n" +
+	"\x17FAILURE_CLASS_PREEMPTED\x10\x06\x12\x19\n" +
+	"\x15FAILURE_CLASS_TIMEOUT\x10\a\x12\x1f\n" +
+	"\x1bFAILURE_CLASS_OUT_OF_MEMORY\x10\b\x12\x19\n" +
+	"\x15FAILURE_CLASS_UNKNOWN\x10\t*\xe6\x01\n" +
 	"\tCellLevel\x12\x1a\n" +
 	"\x16CELL_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCELL_LEVEL_POOL\x10\x01\x12\x1a\n" +
@@ -2779,111 +3002,118 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 	return file_messages_record_proto_rawDescData
 }
 
-var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),           // 0: synapse.v1.JobState
 	(PreemptionRule)(0),     // 1: synapse.v1.PreemptionRule
-	(CellLevel)(0),          // 2: synapse.v1.CellLevel
-	(GpuClass)(0),           // 3: synapse.v1.GpuClass
-	(GpuTimeKind)(0),        // 4: synapse.v1.GpuTimeKind
-	(*Deed)(nil),            // 5: synapse.v1.Deed
-	(*Kept)(nil),            // 6: synapse.v1.Kept
-	(*Told)(nil),            // 7: synapse.v1.Told
-	(*Promise)(nil),         // 8: synapse.v1.Promise
-	(*Victim)(nil),          // 9: synapse.v1.Victim
-	(*Preemption)(nil),      // 10: synapse.v1.Preemption
-	(*AfterKnown)(nil),      // 11: synapse.v1.AfterKnown
-	(*ElementsEnded)(nil),   // 12: synapse.v1.ElementsEnded
-	(*ElementsChanged)(nil), // 13: synapse.v1.ElementsChanged
-	(*ArrayRecord)(nil),     // 14: synapse.v1.ArrayRecord
-	(*JobRecord)(nil),       // 15: synapse.v1.JobRecord
-	(*Place)(nil),           // 16: synapse.v1.Place
-	(*End)(nil),             // 17: synapse.v1.End
-	(*AttemptRecord)(nil),   // 18: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 19: synapse.v1.NodeRecord
-	(*PassRecord)(nil),      // 20: synapse.v1.PassRecord
-	(*Cell)(nil),            // 21: synapse.v1.Cell
-	(*PolicyRecord)(nil),    // 22: synapse.v1.PolicyRecord
-	(*GpuAmount)(nil),       // 23: synapse.v1.GpuAmount
-	(*GpuTimeRow)(nil),      // 24: synapse.v1.GpuTimeRow
-	(*GpuTime)(nil),         // 25: synapse.v1.GpuTime
-	(*QueueUse)(nil),        // 26: synapse.v1.QueueUse
-	(*Credit)(nil),          // 27: synapse.v1.Credit
-	(*Principal)(nil),       // 28: synapse.v1.Principal
-	(*Resources)(nil),       // 29: synapse.v1.Resources
-	(*Token)(nil),           // 30: synapse.v1.Token
-	(*IndexRange)(nil),      // 31: synapse.v1.IndexRange
-	(*JobSpec)(nil),         // 32: synapse.v1.JobSpec
-	(*Grant)(nil),           // 33: synapse.v1.Grant
-	(*Exit)(nil),            // 34: synapse.v1.Exit
-	(Cause)(0),              // 35: synapse.v1.Cause
-	(*Rendezvous)(nil),      // 36: synapse.v1.Rendezvous
-	(*Announcement)(nil),    // 37: synapse.v1.Announcement
+	(FailureClass)(0),       // 2: synapse.v1.FailureClass
+	(CellLevel)(0),          // 3: synapse.v1.CellLevel
+	(GpuClass)(0),           // 4: synapse.v1.GpuClass
+	(GpuTimeKind)(0),        // 5: synapse.v1.GpuTimeKind
+	(*Deed)(nil),            // 6: synapse.v1.Deed
+	(*Kept)(nil),            // 7: synapse.v1.Kept
+	(*Told)(nil),            // 8: synapse.v1.Told
+	(*Promise)(nil),         // 9: synapse.v1.Promise
+	(*Victim)(nil),          // 10: synapse.v1.Victim
+	(*Preemption)(nil),      // 11: synapse.v1.Preemption
+	(*AfterKnown)(nil),      // 12: synapse.v1.AfterKnown
+	(*ElementsEnded)(nil),   // 13: synapse.v1.ElementsEnded
+	(*ElementsChanged)(nil), // 14: synapse.v1.ElementsChanged
+	(*ArrayRecord)(nil),     // 15: synapse.v1.ArrayRecord
+	(*JobRecord)(nil),       // 16: synapse.v1.JobRecord
+	(*Place)(nil),           // 17: synapse.v1.Place
+	(*Verdict)(nil),         // 18: synapse.v1.Verdict
+	(*End)(nil),             // 19: synapse.v1.End
+	(*AttemptRecord)(nil),   // 20: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 21: synapse.v1.NodeRecord
+	(*PassRecord)(nil),      // 22: synapse.v1.PassRecord
+	(*Cell)(nil),            // 23: synapse.v1.Cell
+	(*PolicyRecord)(nil),    // 24: synapse.v1.PolicyRecord
+	(*GpuAmount)(nil),       // 25: synapse.v1.GpuAmount
+	(*GpuTimeRow)(nil),      // 26: synapse.v1.GpuTimeRow
+	(*GpuTime)(nil),         // 27: synapse.v1.GpuTime
+	(*QueueUse)(nil),        // 28: synapse.v1.QueueUse
+	(*Credit)(nil),          // 29: synapse.v1.Credit
+	(*Principal)(nil),       // 30: synapse.v1.Principal
+	(*Resources)(nil),       // 31: synapse.v1.Resources
+	(*Token)(nil),           // 32: synapse.v1.Token
+	(*IndexRange)(nil),      // 33: synapse.v1.IndexRange
+	(*JobSpec)(nil),         // 34: synapse.v1.JobSpec
+	(*Grant)(nil),           // 35: synapse.v1.Grant
+	(*Exit)(nil),            // 36: synapse.v1.Exit
+	(*Evidence)(nil),        // 37: synapse.v1.Evidence
+	(Cause)(0),              // 38: synapse.v1.Cause
+	(*Rendezvous)(nil),      // 39: synapse.v1.Rendezvous
+	(*Announcement)(nil),    // 40: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	28, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	29, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
-	6,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
-	7,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
-	9,  // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	30, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	30, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	31, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	7,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
+	8,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
+	10, // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
+	32, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
 	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
-	31, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
-	31, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
-	12, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
-	31, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
-	5,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
-	13, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
-	30, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	32, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	28, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	33, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	33, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
+	13, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
+	33, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	6,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
+	14, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
+	32, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	34, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	30, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 19: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	30, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
-	5,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
-	5,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
-	5,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
-	8,  // 24: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
-	11, // 25: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
-	14, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
-	11, // 27: synapse.v1.JobRecord.after_started:type_name -> synapse.v1.AfterKnown
-	33, // 28: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	34, // 29: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
-	35, // 30: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	10, // 31: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
-	30, // 32: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	16, // 33: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	36, // 34: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	17, // 35: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	7,  // 36: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	9,  // 37: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
-	30, // 38: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	37, // 39: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	5,  // 40: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	5,  // 41: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	5,  // 42: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	5,  // 43: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	5,  // 44: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	5,  // 45: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	2,  // 46: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	30, // 47: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	21, // 48: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	27, // 49: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	26, // 50: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	25, // 51: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
-	3,  // 52: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
-	35, // 53: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
-	4,  // 54: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
-	23, // 55: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
-	24, // 56: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	32, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	6,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
+	6,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
+	6,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
+	9,  // 24: synapse.v1.JobRecord.promise:type_name -> synapse.v1.Promise
+	12, // 25: synapse.v1.JobRecord.after_known:type_name -> synapse.v1.AfterKnown
+	15, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
+	12, // 27: synapse.v1.JobRecord.after_started:type_name -> synapse.v1.AfterKnown
+	18, // 28: synapse.v1.JobRecord.last_failure:type_name -> synapse.v1.Verdict
+	35, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	36, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	2,  // 31: synapse.v1.Verdict.class:type_name -> synapse.v1.FailureClass
+	37, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
+	38, // 33: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	11, // 34: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
+	32, // 35: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	17, // 36: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	39, // 37: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	19, // 38: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	8,  // 39: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	10, // 40: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
+	18, // 41: synapse.v1.AttemptRecord.verdict:type_name -> synapse.v1.Verdict
+	32, // 42: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	40, // 43: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	6,  // 44: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	6,  // 45: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	6,  // 46: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	6,  // 47: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	6,  // 48: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	6,  // 49: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	3,  // 50: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	32, // 51: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	23, // 52: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	29, // 53: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	28, // 54: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	27, // 55: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	4,  // 56: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	38, // 57: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	5,  // 58: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	25, // 59: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	26, // 60: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -2900,8 +3130,8 @@ func file_messages_record_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   23,
+			NumEnums:      6,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -22,7 +22,7 @@ func (x *JobRecord) Revise() *JobRecord {
 		LimitByDefault: x.LimitByDefault, Promise: x.Promise, AfterKnown: x.AfterKnown, AfterStarted: x.AfterStarted,
 		GivenTo:     x.GivenTo,
 		Preemptions: x.Preemptions, Outranked: x.Outranked, Array: x.Array, Sealed: x.Sealed, UidToCome: x.UidToCome,
-		UidTurn: x.UidTurn, Exempt: x.Exempt,
+		UidTurn: x.UidTurn, Exempt: x.Exempt, LastFailure: x.LastFailure,
 		unknownFields: x.unknownFields,
 	}
 }
@@ -33,6 +33,7 @@ func (x *AttemptRecord) Revise() *AttemptRecord {
 		Job: x.Job, Token: x.Token, Run: x.Run, Places: x.Places, Rendezvous: x.Rendezvous,
 		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, Told: x.Told,
 		StartByLeftMs: x.StartByLeftMs, Victims: x.Victims, ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs,
+		Verdict:       x.Verdict,
 		unknownFields: x.unknownFields,
 	}
 }
@@ -42,5 +43,14 @@ func (x *Place) Revise() *Place {
 	return &Place{
 		Rank: x.Rank, Node: x.Node, MachineId: x.MachineId, Grant: x.Grant, Address: x.Address, Exit: x.Exit,
 		unknownFields: x.unknownFields,
+	}
+}
+
+// Revise returns the next version of an exit.
+func (x *Exit) Revise() *Exit {
+	return &Exit{
+		Rank: x.Rank, Kind: x.Kind, Code: x.Code, Signal: x.Signal, Oom: x.Oom, AtUnixMs: x.AtUnixMs, Detail: x.Detail,
+		PeakMemoryBytes: x.PeakMemoryBytes, Fault: x.Fault, ByItself: x.ByItself, Disk: x.Disk, Unwell: x.Unwell,
+		Evidence: x.Evidence, unknownFields: x.unknownFields,
 	}
 }

@@ -92,6 +92,27 @@ func (x *Exit) valid() error {
 		between("signal", int64(x.GetSignal()), 0, 64),
 		between("peak_memory_bytes", x.GetPeakMemoryBytes(), 0, MaxMemoryBytes),
 		text("detail", x.GetDetail(), maxTextBytes),
+		maybe("evidence", x.GetEvidence()),
+	)
+}
+
+func (x *Evidence) valid() error {
+	if len(x.GetXids()) > maxXids {
+		return refuse("xids", fmt.Sprintf("has %d numbers, more than %d", len(x.GetXids()), maxXids), "")
+	}
+	if len(x.GetOutput()) > MaxEvidenceLines {
+		return refuse("output", fmt.Sprintf("has %d lines, more than %d", len(x.GetOutput()), MaxEvidenceLines), "")
+	}
+	for i, line := range x.GetOutput() {
+		if err := text(fmt.Sprintf("output[%d]", i), line, MaxEvidenceBytes); err != nil {
+			return err
+		}
+	}
+	return first(
+		text("kernel", x.GetKernel(), MaxEvidenceBytes),
+		text("error", x.GetError(), MaxEvidenceBytes),
+		text("frame", x.GetFrame(), MaxEvidenceBytes),
+		between("step", x.GetStep(), 0, 1<<62),
 	)
 }
 

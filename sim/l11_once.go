@@ -50,9 +50,7 @@ func (r *runsOfJob) ends(a *messages.AttemptRecord) {
 	if a.End == nil {
 		return
 	}
-	if r.last = a.End.Cause; r.last == messages.Cause_CAUSE_MEMBER_FAILED {
-		r.failed++
-	}
+	r.last = a.End.Cause
 }
 
 func (c *once) Step(w *World, e *Event) {
@@ -67,6 +65,7 @@ func (c *once) Step(w *World, e *Event) {
 	}
 	for i, a := range s.attempts {
 		if s.attemptsWere[i] == nil {
+			r.failed = failuresOf(w, s.page, a)
 			if r.commits++; r.isLast(s.job) {
 				c.violate(w, "job %s is committed again, although its last attempt ended by %v after %d failures", s.job.Id, r.last,
 					r.failed)

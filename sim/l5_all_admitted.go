@@ -76,7 +76,11 @@ func (n *ends) add(a *messages.AttemptRecord) {
 		messages.Cause_CAUSE_REQUEUED, messages.Cause_CAUSE_START_BY, messages.Cause_CAUSE_UNWELL,
 		messages.Cause_CAUSE_PREEMPTED:
 	case messages.Cause_CAUSE_MEMBER_FAILED:
-		n.failed++
+		if chargedTo(a) {
+			n.failed++
+		} else {
+			n.others++
+		}
 	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_PREPARE_TIMEOUT, messages.Cause_CAUSE_LAUNCH_FAILED:
 		n.others++
 		if cause == messages.Cause_CAUSE_LAUNCH_FAILED && machinePays {

@@ -88,15 +88,25 @@ func (c *bounded) order(w *World, machine string, t topology.Token) {
 	c.orders[machine][t] = w.engine.now
 }
 
+// chargedTo reports whether the failure of an attempt counts against the restarts of its job.
+func chargedTo(a *messages.AttemptRecord) bool {
+	return a.GetEnd().GetCause() == messages.Cause_CAUSE_MEMBER_FAILED && (a.Verdict == nil || a.Verdict.Charged)
+}
+
+// failuresOf counts the attempts before one that count against the restarts of their job.
+func failuresOf(w *World, of *jobPage, now *messages.AttemptRecord) (n int32) {
+	for _, a := range w.books.attemptsOf(of) {
+		if a.Run < now.Run && chargedTo(a) {
+			n++
+		}
+	}
+	return n
+}
+
 // restarted counts the attempts that ended by the job's own fault before the attempt that is committed now.
 func (c *bounded) restarted(w *World, s *stored) {
 	for _, a := range s.committed() {
-		failed := int32(0)
-		for _, before := range w.books.attemptsOf(s.page) {
-			if before.GetEnd().GetCause() == messages.Cause_CAUSE_MEMBER_FAILED {
-				failed++
-			}
-		}
+		failed := failuresOf(w, s.page, a)
 		if failed > s.job.Spec.GetRestart().GetLimit() {
 			c.violate(w, "job %s is restarted as %v after %d failures, but allows %d", s.job.Id, messages.FromToken(a.Token),
 				failed, s.job.Spec.GetRestart().GetLimit())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/verdict"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -68,6 +69,9 @@ func jobWords(s *messages.JobStatus) string {
 		words += actors.Because(s.GetRecord().GetHold().GetReason())
 	case attempt.GetEnd() != nil && !s.GetRecord().GetState().Terminal():
 		words += actors.Because(attempt.GetEnd().GetDetail())
+	}
+	if attempt.GetEnd() != nil && attempt.GetEnd().GetRank() >= 0 {
+		words += verdict.OthersEnded(attempt.GetVerdict())
 	}
 	if w := s.GetWarned(); w != nil {
 		left := actors.Millis(max(w.EndsUnixMs-w.AtUnixMs, 0)).Round(time.Second)

@@ -75,7 +75,10 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 	r.pid, r.adopting = nil, false
 	s.excuseExit(m.exit)
 	r.began = max(r.began, m.began) // an agent that started after the rank did learns the time only now
-	n.noteExit(s, r, m.exit)
+	n.noteExit(s, r, n.boundText(s, m.exit))
+	if m.ended > 0 && m.ended < r.ended {
+		r.ended = m.ended // the report came later: the supervisor wrote the exit to disk first
+	}
 	n.lookInto(ctx, m.exit)
 	n.settle(ctx, s)
 	n.adopted(ctx)

@@ -74,6 +74,7 @@ type (
 		key   topology.TaskKey
 		exit  *messages.Exit
 		began actors.Instant // as in rankStarted
+		ended actors.Instant // when its process ended, by the clock of this boot; 0: unknown
 	}
 )
 
@@ -205,7 +206,7 @@ func (t *Task) onGone(ctx actor.Context, m *messages.TaskGone) {
 	if t.spawned {
 		t.logEnd(exit)
 	}
-	ctx.Send(ctx.Parent(), rankGone{t.work.key, exit, actors.Instant(m.StartedNs)})
+	ctx.Send(ctx.Parent(), rankGone{t.work.key, exit, actors.Instant(m.StartedNs), actors.Instant(m.EndedNs)})
 }
 
 // exitOf completes the launcher's report. A task that was never asked to start did not run, so it cannot have
@@ -228,7 +229,7 @@ func (t *Task) exitOf(told *messages.Exit) *messages.Exit {
 	default:
 		if !t.spawned {
 			exit.Kind, exit.Code, exit.Signal = messages.ExitKind_EXIT_KIND_NEVER_STARTED, 0, 0
-			exit.Oom, exit.Disk = false, false
+			exit.Oom, exit.Disk, exit.Evidence = false, false, nil
 		}
 	}
 	return exit

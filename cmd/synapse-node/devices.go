@@ -17,6 +17,9 @@ import (
 // and recovered GPUs.
 
 // A driver that hangs must not exclude a node forever. Up to three requests are made.
+// kernelLog is the log of the kernel.
+const kernelLog = "/dev/kmsg"
+
 const (
 	discovery    = 30 * time.Second
 	allDiscovery = 3 * discovery
@@ -67,7 +70,7 @@ func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, erro
 func (d *devices) watch(h *host.Host, log actors.Log) *gpu.Watch {
 	node := actor.NewPID(h.System().Address(), actors.NodePath)
 	return gpu.StartWatch(gpu.Watching{
-		Finder: d.finder, Devices: d.found.Devices, Note: log.Info, KernelLog: "/dev/kmsg",
+		Finder: d.finder, Devices: d.found.Devices, Note: log.Info, KernelLog: kernelLog,
 		Tell: func(id, why string) {
 			h.System().Root.Send(node, &messages.GpuFaulted{GpuId: id, Detail: why})
 		},

@@ -116,7 +116,7 @@ func (o *options) newLauncher(gpus *devices, images *image.Store, of launcher.Op
 	if checks, err = o.newHealth(gpus, of.Around, func(h *messages.MachineHealth) { l.TellHealth(h) }); err != nil {
 		return nil, nil, err
 	}
-	of.Health, of.Evict, of.Helper = checks, images.Evict, o.helper()
+	of.Health, of.Evict, of.Helper, of.KernelLog = checks, images.Evict, o.helper(), kernelLog
 	if l, err = launcher.New(of); err != nil {
 		return nil, nil, err
 	}

@@ -152,6 +152,9 @@ func (c *Container) watch() {
 
 func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself bool) Exit {
 	exit := Exit{OOM: c.group.oomKills() > 0}
+	if exit.OOM {
+		exit.OOMScope = OOMScope(c.group.memoryLeaves())
+	}
 	if status.Signaled() {
 		exit.Signal = int(status.Signal())
 		exit.Code = codeSignal + exit.Signal
@@ -167,6 +170,7 @@ func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself
 	case exit.OOM:
 		exit.Reason = "a process was killed for lack of memory"
 	case !byItself:
+		exit.Outside = true
 		exit.Reason = "the container's init was killed from outside"
 	}
 	stats := c.group.total()

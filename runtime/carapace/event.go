@@ -37,6 +37,10 @@ type Exit struct {
 	Signal int `json:"signal,omitempty"`
 	// OOM reports that the kernel killed a process of the container for lack of memory.
 	OOM bool `json:"oom,omitempty"`
+	// OOMScope is whose limit the kernel enforced, if OOM.
+	OOMScope string `json:"oomScope,omitempty"`
+	// Outside reports that a process outside the container killed its init.
+	Outside bool `json:"outside,omitempty"`
 	// Reason is empty if the command ended by itself.
 	Reason string `json:"reason,omitempty"`
 	// Leftover names what could not be removed, for the operator of the host.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file reads the errors of NVIDIA's driver in the kernel log. Each error is an Xid, a number for its kind. Most
@@ -104,6 +106,22 @@ func parseXid(record string) (xid, bool) {
 func (x xid) at(d Device) bool {
 	bus, _, _ := strings.Cut(d.Gpu.BusId, ".")
 	return isNVIDIA(d) && bus == x.bus
+}
+
+// XidOf parses a record of the kernel log that reports a driver error of a GPU. It returns the address of the GPU as
+// BusOf does. A change of the recommended recovery counts only if the GPU is unusable.
+func XidOf(record string) (bus string, number int, ok bool) {
+	x, ok := parseXid(record)
+	if !ok || x.number == recoveryChanged && x.fatal() == "" {
+		return "", 0, false
+	}
+	return x.bus, x.number, true
+}
+
+// BusOf returns the address of a GPU in the form of XidOf.
+func BusOf(g *messages.Gpu) string {
+	bus, _, _ := strings.Cut(busName(g.GetBusId()), ".")
+	return bus
 }
 
 // maxRecord exceeds the size of any record of the kernel.

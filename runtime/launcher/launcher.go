@@ -40,6 +40,8 @@ type Launcher struct {
 	pruning sync.Mutex
 	watch   watch
 
+	kernel kernelLog
+
 	receiver *progress.Receiver // of requests with progress; nil: tasks have no endpoint
 
 	promising sync.Mutex // serializes the reservations of disk space
@@ -85,6 +87,8 @@ type Options struct {
 	OwnJob func(ctx context.Context, r OwnRequest) (lines []string, err error)
 	// Kubeflow offers tasks on the node's network an endpoint of the Kubeflow Trainer progress protocol.
 	Kubeflow bool
+	// KernelLog is the log of the kernel, /dev/kmsg, that explains failures; empty: none is read.
+	KernelLog string
 	// Helper is the absolute path of the program that tasks see as synapse-exec; empty: none.
 	Helper string
 	// Grace is the time between signal and kill in a supervisor's own stop, if the job names none.

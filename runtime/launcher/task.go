@@ -74,6 +74,7 @@ type task struct {
 	link      *supervisor.Link
 	execs     io.Closer // accepts its requests to other tasks of its gang; nil: none are possible
 	exit      *messages.Exit
+	endedNs   int64 // when the process ended, by the clock of its boot; 0: unknown
 	disk      diskUse
 	progress  taskProgress
 }
@@ -114,7 +115,9 @@ func (t *task) answer() {
 			return // the answer follows when the epilog has ended
 		}
 		exit := proto.Clone(t.exit).(*messages.Exit)
-		t.l.send(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.Key), Exit: exit, StartedNs: t.beganNs()})
+		t.l.send(t.to, &messages.TaskGone{
+			Id: messages.ToTaskID(t.Key), Exit: exit, StartedNs: t.beganNs(), EndedNs: t.endedNs,
+		})
 	}
 }
 
@@ -442,7 +445,7 @@ func (t *task) gone(exit *supervisor.Exit) {
 	if t.spawned {
 		t.watch()
 	}
-	t.phase, t.exit = phaseGone, t.toExit(exit)
+	t.phase, t.exit, t.endedNs = phaseGone, t.toExit(exit), exit.EndedNs
 	t.after()
 }
 
@@ -450,21 +453,8 @@ func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	return &messages.Exit{
 		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal),
 		Oom: e.OOM, Disk: e.Disk, AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes,
-		ByItself: e.ByItself, Fault: faultOf(e),
+		ByItself: e.ByItself, Fault: faultOf(e), Evidence: t.evidence(e),
 	}
-}
-
-// faultOf returns the fault for a task that never ran, and no fault for a task that ran.
-func faultOf(e *supervisor.Exit) messages.Fault {
-	switch {
-	case e.Kind != supervisor.PrepareFailed && e.Kind != supervisor.LaunchFailed:
-		return messages.Fault_FAULT_UNSPECIFIED
-	case e.Fault == fault.Job:
-		return messages.Fault_FAULT_JOB
-	case e.Fault == fault.Machine:
-		return messages.Fault_FAULT_MACHINE
-	}
-	return messages.Fault_FAULT_UNKNOWN
 }
 
 func exitKind(kind string) messages.ExitKind {

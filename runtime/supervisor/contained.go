@@ -180,7 +180,10 @@ func (c *contained) verdict() *Exit {
 		return exit
 	}
 	end := c.container.Wait()
-	exit.Code, exit.Signal, exit.OOM = end.Code, end.Signal, end.OOM || exit.OOM
+	exit.Code, exit.Signal, exit.OOM, exit.OOMScope = end.Code, end.Signal, end.OOM || exit.OOM, end.OOMScope
+	if end.Outside && c.k.killedAt.IsZero() {
+		exit.EndedBy = ByHost
+	}
 	exit.PeakMemoryBytes = end.Usage.PeakMemoryBytes
 	// A container that the supervisor killed needs no reason from inside.
 	if exit.Detail == "" && (c.k.killedAt.IsZero() || end.OOM) {

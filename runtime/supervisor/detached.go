@@ -357,6 +357,9 @@ func (d *detached) verdict() *Exit {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	exit := &Exit{Kind: Exited, Detail: d.k.detail, OOM: carapace.OOMKillsIn(d.of.Leaves) > 0}
+	if exit.OOM {
+		exit.OOMScope = carapace.OOMScope(d.of.Leaves)
+	}
 	exit.PeakMemoryBytes = carapace.StatsOf(d.of.Leaves).PeakMemoryBytes
 	d.remove()
 	switch {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,7 +77,10 @@ type keeper struct {
 	told     bool      // told to stop before its end, by an agent or by stopWhenLost
 	warned   []int64   // the ends of which the task was warned
 	disk     bool      // ended for its disk usage
+	full     bool      // because the node's disk was full, and not because the task grew
 	detail   string    // why the supervisor stopped the task itself
+	endedBy  string    // the party that ended the task without an order of the agent
+	endedNs  int64     // when the command ended, by the clock of this boot; 0: not yet
 	deadline time.Time // of a stop's grace
 	killing  bool
 	killedAt time.Time     // when the supervisor began to kill; zero: it did not
@@ -129,12 +133,15 @@ func (k *keeper) run() *Exit {
 		case pid := <-k.began:
 			k.becomeStarted(pid)
 		case <-k.ended:
+			k.noteEnd()
 			k.execs.end()
 			k.killing, k.roundAt = true, time.Now().Add(leftoverPatience)
 		case <-k.allGone:
+			k.noteEnd()
 			return k.finish()
 		case s := <-signals:
 			if s != unix.SIGHUP {
+				k.blame(ByHost)
 				k.stop(k.spec.StopSignal, time.Duration(k.spec.GraceMs)*time.Millisecond)
 				k.explain("the task's supervisor received " + s.String())
 			}
@@ -232,10 +239,25 @@ func (k *keeper) onWake() {
 		}
 	case k.spec.StopWhenLostMs > 0:
 		if k.untilLost() <= 0 {
+			k.blame(ByNoContact)
 			k.explain(fmt.Sprintf("stopped by stopWhenLost: the control plane has not received a message from this node "+
 				"for %d ms", k.spec.StopWhenLostMs))
 			k.stop(k.spec.StopSignal, time.Duration(k.spec.GraceMs)*time.Millisecond)
 		}
+	}
+}
+
+// noteEnd notes the time at which the command ended. Leftover processes and the output end later.
+func (k *keeper) noteEnd() {
+	if k.endedNs == 0 {
+		k.endedNs = clock.BootNs()
+	}
+}
+
+// blame notes the party that ends the task, unless the task was told to stop before.
+func (k *keeper) blame(by string) {
+	if !k.told && !k.killing {
+		k.endedBy = by
 	}
 }
 
@@ -255,6 +277,9 @@ func (k *keeper) obey(c command) {
 	case "signal":
 		k.charge.signal(unix.Signal(c.first))
 	case DiskBytes, DiskFiles, DiskFull, DiskGrew:
+		if !k.disk { // an older word for the same reason may follow
+			k.full = c.verb == DiskFull
+		}
 		k.disk, k.told = true, true
 		k.explain(diskWords(c))
 		k.kill()
@@ -326,6 +351,8 @@ func (k *keeper) finish() *Exit {
 	exit := k.charge.verdict()
 	exit.ByItself = !k.told
 	exit.Disk = k.disk && exit.Kind == Exited
+	exit.NodeFull = exit.Disk && k.full
+	exit.EndedNs, exit.EndedBy = k.endedNs, cmp.Or(k.endedBy, exit.EndedBy)
 	for _, w := range k.logs {
 		exit.DroppedLogBytes += w.dropped
 	}

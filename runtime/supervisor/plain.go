@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/runtime/carapace"
 )
 
 // This file runs a task of plain host processes. It signals and kills them, and confirms that the command has ended and
@@ -176,7 +178,7 @@ func (p *plain) readCgroup(exit *Exit) {
 		exit.PeakMemoryBytes = n
 	}
 	if cgroupNumber(leaf, "memory.events", "oom_kill") > 0 {
-		exit.OOM = true
+		exit.OOM, exit.OOMScope = true, carapace.OOMScope([]string{leaf})
 	}
 	_ = os.Remove(leaf)
 }

@@ -131,7 +131,11 @@ type Exit struct {
 	Code            int    `json:"code"`
 	Signal          int    `json:"signal,omitempty"`
 	OOM             bool   `json:"oom,omitempty"`
-	Disk            bool   `json:"disk,omitempty"` // ended for its disk usage
+	OOMScope        string `json:"oom_scope,omitempty"` // whose limit: task, parent or host
+	Disk            bool   `json:"disk,omitempty"`      // ended for its disk usage
+	NodeFull        bool   `json:"node_full,omitempty"` // because the node's disk was full, not at the task's own limit
+	EndedBy         string `json:"ended_by,omitempty"`  // ByHost or ByNoContact
+	EndedNs         int64  `json:"ended_ns,omitempty"`  // when the command ended, by the clock of this boot
 	AtUnixMs        int64  `json:"at_unix_ms"`
 	ByItself        bool   `json:"by_itself,omitempty"` // ended before it was told to stop
 	Detail          string `json:"detail,omitempty"`
@@ -140,6 +144,12 @@ type Exit struct {
 	// Fault is the party at fault if the task never ran.
 	Fault fault.Fault `json:"fault,omitempty"`
 }
+
+// The parties that end a task without an order of the agent.
+const (
+	ByHost      = "host"       // a process outside the task
+	ByNoContact = "no_contact" // stopWhenLost
+)
 
 // ErrTorn reports a record that was not written completely.
 var ErrTorn = errors.New("the record is incomplete")

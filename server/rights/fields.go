@@ -72,7 +72,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
-		"start_by_left_ms victims reserving_ms preparing_ms", "", ""},
+		"start_by_left_ms victims reserving_ms preparing_ms verdict", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago users", "", ""},
 	{"NodeUsers", "any more own_count mapped_count", "", "own mapped"},
 	{"MappedUser", "owner account uid", "", ""},
@@ -86,7 +86,7 @@ var shown = []struct{ message, open, private, ids string }{
 		"infra_restarts not_before_unix_ms cancel hold exit_code outcome finished_unix_ms " +
 		"prepare_failures ran_ms prepare_failed_on changed uid promise memory_by_share " +
 		"limit_by_default given_to after_known after_started preemptions outranked array uid_to_come " +
-		"uid_turn exempt", "request_id request_hash", ""},
+		"uid_turn exempt last_failure", "request_id request_hash", ""},
 	{"After", "job end delay_ms", "", ""},
 	{"ArraySpec", "indices most", "", ""},
 	{"IndexRange", "first last step", "", ""},
@@ -104,6 +104,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Place", "rank node grant address exit", "", "machine_id"},
 	{"Rendezvous", "address port peers roster", "", ""},
 	{"End", "cause detail rank node at_unix_ms ran_ms preemption", "", ""},
+	// Texts that a task printed are as private as its output.
+	{"Verdict", "class rank node reason others charged repeated evidence", "explanation", ""},
+	{"Evidence", "oom_scope xids disk_full ended_by step", "kernel error frame output", ""},
 	{"NodeRecord", "id revision written_by announcement cordoned drained drain_deadline_unix_ms benched " +
 		"removed joined_unix_ms drain_left_ms note closing closes_unix_ms closing_deadline_ms", "", "machine_id boot_id"},
 	{"LedgerReport", "version total free free_gpus slices withdrawn_gpus trouble uids unwell", "", ""},
@@ -111,7 +114,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Deed", "by at_unix_ms reason", "", ""},
 	{"PastAttempt", "token run committed_unix_ms started_unix_ms ended_unix_ms gone_unix_ms cause detail " +
 		"failed_rank failed_node exit_code signal members nodes milli_gpu milli_gpu_ms " +
-		"peak_memory_bytes places told", "", ""},
+		"peak_memory_bytes places told verdict", "", ""},
 	{"GangSpec", "replicas_min replicas_max total split apart", "", ""},
 	{"Resources", "milli_cpu memory_bytes milli_gpu", "", ""},
 	{"JobSpec", "name title labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector " +
@@ -121,7 +124,8 @@ var shown = []struct{ message, open, private, ids string }{
 		"progress", "command env script secrets", ""},
 	{"Principal", "name groups proven", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
-	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell", "", ""},
+	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell " +
+		"evidence", "", ""},
 	{"Peer", "rank node address rack", "", ""},
 	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks " +
 		"secret_files secret_env", "", ""},

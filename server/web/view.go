@@ -2,6 +2,7 @@ package web
 
 import (
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/verdict"
 )
 
 // This file defines what a browser gets of jobs and nodes. Each field is listed here, so that a new field of a
@@ -177,9 +178,12 @@ type attemptRow struct {
 	Ended     int64      `json:"ended,omitempty"`
 	Cause     string     `json:"cause,omitempty"`
 	Detail    string     `json:"detail,omitempty"`
-	Told      *estimated `json:"told,omitempty"` // the first estimate of its start
-	Used      int64      `json:"used,omitempty"` // thousandths of a GPU times milliseconds
-	Lost      int64      `json:"lost,omitempty"` // of Used, the work that was lost
+	Told      *estimated `json:"told,omitempty"`    // the first estimate of its start
+	Used      int64      `json:"used,omitempty"`    // thousandths of a GPU times milliseconds
+	Lost      int64      `json:"lost,omitempty"`    // of Used, the work that was lost
+	Verdict   string     `json:"verdict,omitempty"` // a sentence; empty: the attempt did not fail
+	Class     string     `json:"class,omitempty"`   // of the failure
+	Charged   bool       `json:"charged,omitempty"` // the failure counts against restart.limit
 }
 
 // estimated is when the start of an attempt was first estimated, and the time from then until the estimated start.
@@ -197,6 +201,9 @@ func runOf(a *messages.AttemptRecord) attemptRow {
 	}
 	if t := a.GetTold(); t != nil {
 		out.Told = &estimated{t.GetToldUnixMs(), t.GetExpectedMs()}
+	}
+	if v := a.GetVerdict(); v != nil {
+		out.Verdict, out.Class, out.Charged = verdict.Sentence(v), verdict.Word(v.GetClass()), v.GetCharged()
 	}
 	return out
 }

@@ -124,6 +124,9 @@ func (j *Job) addExit(t topology.Token, rank int32, e notedExit) {
 		j.exits[t] = map[int32]notedExit{}
 	}
 	j.exits[t][rank] = e
+	if t == messages.FromToken(j.rec.Attempt) {
+		j.failed.note(t, rank, e)
+	}
 }
 
 // exitMissing returns the exit of a member for which there is no report.

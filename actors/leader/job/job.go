@@ -39,6 +39,7 @@ type Job struct {
 	writing    bool
 	next       draft
 	exits      map[topology.Token]map[int32]notedExit
+	failed     failedExits // of the latest attempt
 	end        *messages.End
 	cancel     *messages.Deed
 	wish       *protocol.HoldWish     // the last hold or release; nil: as on disk

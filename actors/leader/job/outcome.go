@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/verdict"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -18,24 +19,21 @@ import (
 
 // verdictOf derives the end of an attempt from the exit evidence. It is success if every member exited 0, otherwise the
 // failure of the first member, with ties decided by rank. It returns nil while neither is known. Among failures that
-// reach the disk together, the earliest counts, by the age that each node reports from its steady clock. Times of day
-// would blame the node whose clock is behind, and the order of arrival would blame the fastest network. A failure also
-// counts if the member was stopped. A supervisor that lost its leader stops its task, and that stop may be the first
-// failure.
-func verdictOf(a *messages.AttemptRecord, fresh map[int32]notedExit) *messages.End {
-	var first *messages.Place
-	open := false
-	for _, p := range a.Places {
-		switch {
-		case p.Exit == nil:
-			open = true
-		case !succeeded(p.Exit) && (first == nil || fresh[p.Rank].ended < fresh[first.Rank].ended):
-			first = p
-		}
-	}
+// reach the disk together, the earliest counts, by the age that each node reports from its steady clock. If the text of
+// a failure shows that it results from another one, it counts after the others. Evidence of the infrastructure counts
+// before them. Times of day would blame the node whose clock is behind, and the order of arrival would blame the
+// fastest network. A failure also counts if the member was stopped. A supervisor that lost its leader stops its task, and that
+// stop may be the first failure.
+func (j *Job) verdictOf(a *messages.AttemptRecord) *messages.End {
+	open := slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Exit == nil })
+	failures := j.failures(a)
 	switch {
-	case first != nil:
-		return &messages.End{Cause: causeOf(first.Exit), Rank: first.Rank, Node: first.Node, Detail: failureWords(first)}
+	case len(failures) > 0:
+		first, _ := verdict.First(failures)
+		i := slices.IndexFunc(a.Places, func(p *messages.Place) bool { return p.Rank == first.Rank })
+		return &messages.End{
+			Cause: causeOf(first.Exit), Rank: first.Rank, Node: first.Node, Detail: failureWords(a.Places[i]),
+		}
 	case open:
 		return nil
 	}
@@ -46,7 +44,7 @@ func verdictOf(a *messages.AttemptRecord, fresh map[int32]notedExit) *messages.E
 // exit code of 0 alone proves nothing, because stopped tasks also save their work and exit 0.
 func finishedByItself(a *messages.AttemptRecord) bool {
 	for _, p := range a.Places {
-		if p.Exit == nil || !succeeded(p.Exit) || !p.Exit.ByItself {
+		if p.Exit == nil || !verdict.Succeeded(p.Exit) || !p.Exit.ByItself {
 			return false
 		}
 	}
@@ -58,10 +56,6 @@ func finishedByItself(a *messages.AttemptRecord) bool {
 func concludeLate(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	words := fmt.Sprintf("every member of run %d had exited 0 before it was stopped", a.Run)
 	protocol.Conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, words, now)
-}
-
-func succeeded(e *messages.Exit) bool {
-	return e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code == 0
 }
 
 func causeOf(e *messages.Exit) messages.Cause {
@@ -107,6 +101,9 @@ func failureWords(p *messages.Place) string {
 // closeAttempt decides what follows an attempt that has ended.
 func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	now := j.p.Clock.WallMs()
+	if v := a.Verdict; v != nil {
+		rec.LastFailure = v.Brief()
+	}
 	if a.StartedUnixMs > 0 {
 		rec.RanMs += max(a.End.AtUnixMs-a.StartedUnixMs, 0)
 		if !neverRan(a) {
@@ -123,7 +120,7 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		protocol.Conclude(rec, messages.JobState_JOB_STATE_CANCELLED, 0, protocol.WordsOfCancel(rec.Cancel), now)
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
 		protocol.Conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
-	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:
+	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED && charged(a):
 		j.closeFailed(rec, a, now)
 	case rec.Spec.GetRestart().GetNever() && a.MayHaveRun():
 		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail+"; the job allows no second run", now)
@@ -141,9 +138,15 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	}
 }
 
-// closeFailed counts a failure against the job's own limit, and backs off.
+// closeFailed counts a failure against the job's own limit, and backs off. A job that fails with the same error at the
+// same step again is not retried, because a third attempt would end in the same way.
 func (j *Job) closeFailed(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.Failures++
+	if v := a.Verdict; v.GetRepeated() {
+		words := a.End.Detail + "; " + verdict.NotRetried(v)
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, exitCodeOf(a), words, now)
+		return
+	}
 	if rec.Failures > rec.Spec.GetRestart().GetLimit() {
 		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, exitCodeOf(a), a.End.Detail, now)
 		return

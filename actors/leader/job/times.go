@@ -23,8 +23,10 @@ func (j *Job) backoffAfter(rec *messages.JobRecord, a *messages.AttemptRecord) t
 	switch {
 	case neverRan(a) && a.End.Cause != messages.Cause_CAUSE_PREPARE_TIMEOUT: // a timeout has taken its time
 		wait, failures = max(wait, j.p.Constants.PrepareBackoff), rec.PrepareFailures
-	case a.GetEnd().GetCause() != messages.Cause_CAUSE_MEMBER_FAILED:
+	case a.GetEnd().GetCause() != messages.Cause_CAUSE_MEMBER_FAILED || !charged(a) && repeatsAtOnce(a):
 		return 0
+	case !charged(a):
+		wait, failures = max(wait, j.p.Constants.PrepareBackoff), rec.InfraRestarts
 	}
 	return backoff.After(int(failures), wait, j.p.Constants.BackoffCap)
 }

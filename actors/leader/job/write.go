@@ -9,6 +9,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/verdict"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -136,7 +137,7 @@ func (j *Job) withExits(a *messages.AttemptRecord) *messages.AttemptRecord {
 	for i, p := range a.Places {
 		if e := news[p.Rank]; e.Exit != nil && p.Exit == nil {
 			a.Places[i] = p.Revise()
-			a.Places[i].Exit = e.Exit
+			a.Places[i].Exit = verdict.WithoutText(e.Exit)
 		}
 	}
 	return a
@@ -183,7 +184,7 @@ func (j *Job) draftEnd(d *draft) {
 	if d.att.End != nil {
 		return
 	}
-	end := verdictOf(d.att, j.exits[messages.FromToken(d.att.Token)])
+	end := j.verdictOf(d.att)
 	if end == nil {
 		end = j.end
 	}
@@ -203,7 +204,7 @@ func (j *Job) draftEnd(d *draft) {
 			end = j.end
 		}
 		end.AtUnixMs, end.RanMs = j.p.Clock.WallMs(), j.ranMs(a)
-		a.End, d.ended = end, true
+		a.End, a.Verdict, d.ended = end, j.judge(a, end), true
 		notePreempted(d.rec, end, 1)
 	}
 	d.att = a
@@ -232,6 +233,10 @@ func (j *Job) draftClose(d *draft) {
 	}
 	if d.att.End == nil || !j.evidenceComplete(d.att) {
 		return
+	}
+	if judged := j.judgeAgain(d.att); judged != d.att {
+		d.att = judged
+		d.touch(judged)
 	}
 	j.closeAttempt(d.rec, d.att)
 	d.owed = append(d.owed, d.att) // settleOwed drops it if nothing is unconfirmed

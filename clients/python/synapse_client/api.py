@@ -61,6 +61,13 @@ class Code(str, Enum):
     EXHAUSTED = "CODE_EXHAUSTED"
 
 
+class EndedBy(str, Enum):
+    """EndedBy is a party other than the leader, the rank and the kernel's memory limits that ended a rank."""
+    UNSPECIFIED = "ENDED_BY_UNSPECIFIED"
+    HOST = "ENDED_BY_HOST"  # a process outside the rank's container, or the host's shutdown
+    NO_CONTACT = "ENDED_BY_NO_CONTACT"  # stopWhenLost: the node lost contact with the leader
+
+
 class ExitKind(str, Enum):
     UNSPECIFIED = "EXIT_KIND_UNSPECIFIED"
     EXITED = "EXIT_KIND_EXITED"  # the process ran and has ended; see code or signal
@@ -70,6 +77,20 @@ class ExitKind(str, Enum):
     REBOOTED = "EXIT_KIND_REBOOTED"  # the node rebooted, so the process has ended
     SUPERVISOR_LOST = "EXIT_KIND_SUPERVISOR_LOST"  # the process has ended, but the result is unknown
     REMOVED = "EXIT_KIND_REMOVED"  # an operator confirmed that the node no longer exists
+
+
+class FailureClass(str, Enum):
+    """FailureClass is the kind of cause of a failed attempt."""
+    UNSPECIFIED = "FAILURE_CLASS_UNSPECIFIED"  # the attempt did not fail, or an older version wrote this
+    USER = "FAILURE_CLASS_USER"
+    NODE = "FAILURE_CLASS_NODE"
+    GPU = "FAILURE_CLASS_GPU"
+    NETWORK = "FAILURE_CLASS_NETWORK"
+    STORAGE = "FAILURE_CLASS_STORAGE"
+    PREEMPTED = "FAILURE_CLASS_PREEMPTED"
+    TIMEOUT = "FAILURE_CLASS_TIMEOUT"
+    OUT_OF_MEMORY = "FAILURE_CLASS_OUT_OF_MEMORY"
+    UNKNOWN = "FAILURE_CLASS_UNKNOWN"
 
 
 class Fault(str, Enum):
@@ -139,6 +160,14 @@ class NodeVerb(str, Enum):
     DRAIN = "NODE_VERB_DRAIN"  # stops new work; running gangs are moved by the deadline
     REMOVE = "NODE_VERB_REMOVE"  # The node no longer exists; the operator's request is the exit confirmation of its allocations.
     NOTE = "NODE_VERB_NOTE"  # replaces the note on the node; an empty reason removes the note
+
+
+class OomScope(str, Enum):
+    """OomScope is the memory limit that the kernel enforced when it killed a process of a rank."""
+    UNSPECIFIED = "OOM_SCOPE_UNSPECIFIED"  # no process was killed for memory, or the limit is unknown
+    TASK = "OOM_SCOPE_TASK"  # the limit of the rank itself
+    PARENT = "OOM_SCOPE_PARENT"  # the limit of a cgroup that contains the rank and other processes
+    HOST = "OOM_SCOPE_HOST"  # the memory of the host
 
 
 class OwnVerb(str, Enum):
@@ -280,6 +309,7 @@ class AttemptRecord(Message):
     victims: List[Victim] = many("Victim")  # the attempts that were stopped for this one
     reserving_ms: int = plain("long")  # time from the first Reserve until all nodes had reserved; 0: an older version wrote this
     preparing_ms: int = plain("long")  # Time from COMMIT until all nodes were prepared. 0 if they never were, or if the leader changed in between.
+    verdict: Optional[Verdict] = one("Verdict")  # Written with the end. Later evidence may change it until the attempt is closed. Unset if the attempt did not fail, or if an older version wrote this.
 
 
 @dataclass
@@ -465,6 +495,20 @@ class Event(Message):
 
 
 @dataclass
+class Evidence(Message):
+    """Evidence is what the node knows about the failure of a rank in addition to the exit status. The kernel, the driver and the agent report the first group of fields. The rank printed the texts of the second group, so they explain a verdict but never count against a node."""
+    oom_scope: OomScope = plain("OomScope", OomScope.UNSPECIFIED)
+    xids: List[int] = many("int")  # numbers of NVIDIA driver errors of the rank's GPUs, each once, oldest first
+    kernel: str = plain("str")  # line of the kernel log about the failure
+    disk_full: bool = plain("bool")  # the node's disk was full when the rank ended
+    ended_by: EndedBy = plain("EndedBy", EndedBy.UNSPECIFIED)
+    step: int = plain("long")  # last step that the rank reported; 0: none
+    error: str = plain("str")  # last line of the last Python traceback
+    frame: str = plain("str")  # place in that traceback, such as train.py:211
+    output: List[str] = many("str")  # last lines of the error output
+
+
+@dataclass
 class ExecEnd(Message):
     """ExecEnd is the result of an exec session."""
     code: int = plain("int")  # as in a shell: 128 + n for a signal; 125 to 127 if the command did not run
@@ -516,6 +560,7 @@ class Exit(Message):
     disk: bool = plain("bool")  # the rank was stopped because it used too much disk on the node; detail has the amount
     unhealthy: bool = plain("bool")  # Of NEVER_STARTED: the health check of the node that is named in detail failed.
     by_itself: bool = plain("bool")  # the rank ended before it was stopped; false: it was stopped, or an older version wrote this
+    evidence: Optional[Evidence] = one("Evidence")  # Of a failure. Records on the leader's disk keep the texts only in the verdict.
 
 
 @dataclass
@@ -807,6 +852,7 @@ class JobRecord(Message):
     after_started: List[AfterKnown] = many("AfterKnown")  # The jobs in spec.after with AFTER_END_STARTED that have started. This is a separate list, because an older leader takes each entry of after_known for an end.
     uid_turn: int = plain("long")  # Order in which uids were assigned. 0 if none was assigned, or if an older version assigned it in the order of arrival.
     sealed: bytes = plain("bytes")  # The spec's secrets with their values, sealed for the gateway's key; empty after the job has finished.
+    last_failure: Optional[Verdict] = one("Verdict")  # of the last attempt that failed, without its output
 
 
 @dataclass
@@ -1100,6 +1146,7 @@ class PastAttempt(Message):
     peak_memory_bytes: int = plain("long")  # highest peak of a single member
     ranks: List[Place] = many("Place")  # only if the request asks for ranks
     first_estimate: Optional[Told] = one("Told")  # First estimate of the attempt's start. Unset if there was none, or from an older scheduler.
+    verdict: Optional[Verdict] = one("Verdict")  # same as in AttemptRecord
 
 
 @dataclass
@@ -1516,6 +1563,20 @@ class UpdateReply(Message):
     begin_unix_ms: int = plain("long")
     given_to: str = plain("str")
     array_max_running: int = plain("int")
+
+
+@dataclass
+class Verdict(Message):
+    """Verdict is the cause of a failed attempt, with its evidence."""
+    class_: FailureClass = plain("FailureClass", FailureClass.UNSPECIFIED, name="class")
+    rank: int = plain("int")  # the first rank that failed, or -1
+    node: str = plain("str")  # of that rank, or the node that failed
+    reason: str = plain("str")  # such as: exited with code 1
+    others: int = plain("int")  # ranks that ended because of it
+    charged: bool = plain("bool")  # the failure counts against restart.limit
+    repeated: bool = plain("bool")  # the last attempt failed with the same error at the same step, so the job is not retried
+    evidence: Optional[Evidence] = one("Evidence")
+    explanation: str = plain("str")  # A better reason, with text that the rank printed or that is in the kernel log, such as: CUDA out of memory in train.py:211. Empty: there is none, or the reader may not see such texts.
 
 
 @dataclass

@@ -124,9 +124,10 @@ function turn(page, d) {
 
 function attempts(d) {
   if (!d?.attempts?.length) return undefined;
-  return [h("h2", {}, "Attempts"), table("Attempts", [["Attempt", "n"], ["Committed"], ["Started"], ["Ended"], ["GPU-hours", "n"], ["Lost", "n"], ["Cause"], ["Detail"]],
+  return [h("h2", {}, "Attempts"), table("Attempts", [["Attempt", "n"], ["Committed"], ["Started"], ["Ended"], ["GPU-hours", "n"], ["Lost", "n"], ["Cause"], ["Class"], ["Detail"]],
     d.attempts.map((a) => h("tr", {}, h("td", { class: "n" }, String(a.run)), h("td", {}, when(a.committed)),
       h("td", {}, when(a.started)), h("td", {}, when(a.ended)), h("td", { class: "n" }, a.used ? hours(a.used) : "–"),
       h("td", { class: "n" }, a.lost ? hours(a.lost) : "–"), h("td", {}, a.cause ?? ""),
-      h("td", { class: "w" }, a.detail ?? ""))))];
+      h("td", {}, a.class ? `${a.class}${a.charged ? "" : ", not counted"}` : ""),
+      h("td", { class: "w" }, a.verdict ?? a.detail ?? ""))))];
 }

@@ -59,6 +59,7 @@ type pastAttemptObj struct {
 	GPUSeconds      float64       `json:"gpuSeconds"`
 	PeakMemoryBytes int64         `json:"peakMemoryBytes"`
 	Ranks           []pastRankObj `json:"ranks,omitempty"`
+	Verdict         *verdictObj   `json:"verdict,omitempty"`       // the cause of the failure, without the output
 	Told            *toldObj      `json:"firstEstimate,omitempty"` // first estimate while the job waited for this attempt
 }
 
@@ -118,7 +119,7 @@ func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {
 		ExitCode: a.GetExitCode(), Signal: a.GetSignal(),
 		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000,
 		GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),
-		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()),
+		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()), Verdict: verdictObject(a.GetVerdict()),
 	}
 	if rank := a.GetFailedRank(); rank >= 0 {
 		o.FailedRank = &rank

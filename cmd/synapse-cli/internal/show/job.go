@@ -273,6 +273,7 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 		p.line("Ended", when(e.GetAtUnixMs(), s.NowMs))
 		p.line("Cause", endWords(e))
 	}
+	describeVerdict(p, a.GetVerdict())
 	if len(a.GetPlaces()) == 0 {
 		return
 	}

@@ -106,6 +106,8 @@ type attempt struct {
 	Detail    string    `json:"detail,omitempty"`
 	Ranks     []rankObj `json:"ranks,omitempty"`
 	Told      *toldObj  `json:"firstEstimate,omitempty"` // first estimate while the job waited for this attempt
+	// Verdict is the cause of the failure; nil: the attempt did not fail.
+	Verdict *verdictObj `json:"verdict,omitempty"`
 }
 
 type rankObj struct {
@@ -175,7 +177,7 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 		return nil
 	}
 	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()),
-		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs())}
+		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()), Verdict: verdictObject(a.GetVerdict())}
 	if e := a.GetEnd(); e != nil {
 		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), causeWord(e.GetCause()), e.GetDetail()
 	}
