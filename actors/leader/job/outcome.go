@@ -22,8 +22,8 @@ import (
 // reach the disk together, the earliest counts, by the age that each node reports from its steady clock. If the text of
 // a failure shows that it results from another one, it counts after the others. Evidence of the infrastructure counts
 // before them. Times of day would blame the node whose clock is behind, and the order of arrival would blame the
-// fastest network. A failure also counts if the member was stopped. A supervisor that lost its leader stops its task, and that
-// stop may be the first failure.
+// fastest network. A failure also counts if the member was stopped. A supervisor that lost its leader stops its task,
+// and that stop may be the first failure.
 func (j *Job) verdictOf(a *messages.AttemptRecord) *messages.End {
 	open := slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Exit == nil })
 	failures := j.failures(a)
