@@ -131,8 +131,8 @@ func (x *JobSpec) ElementSpec(array string, index int32) *JobSpec {
 		StopWhenLostMs: x.StopWhenLostMs, LimitsRequired: x.LimitsRequired, Nodes: x.Nodes, Exclude: x.Exclude,
 		DiskBytes: x.DiskBytes, SubmitDir: x.SubmitDir, Script: x.Script, Network: x.Network, BeginUnixMs: x.BeginUnixMs,
 		Launcher: x.Launcher, Warn: x.Warn, PriorityZero: x.PriorityZero, NotPreemptible: x.NotPreemptible,
-		CheckpointMs: x.CheckpointMs, Secrets: x.Secrets, Title: x.Title, Progress: x.Progress, Element: e,
-		After:         x.ElementAfter(index),
+		CheckpointMs: x.CheckpointMs, Checkpoint: x.Checkpoint, Secrets: x.Secrets, Title: x.Title,
+		Progress: x.Progress, Element: e, After: x.ElementAfter(index),
 		unknownFields: x.unknownFields,
 	}
 }

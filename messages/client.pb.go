@@ -202,6 +202,62 @@ func (Basis) EnumDescriptor() ([]byte, []int) {
 	return file_messages_client_proto_rawDescGZIP(), []int{2}
 }
 
+// SaveState is the state of a request to save a checkpoint.
+type SaveState int32
+
+const (
+	SaveState_SAVE_STATE_UNSPECIFIED SaveState = 0
+	SaveState_SAVE_STATE_OPEN        SaveState = 1
+	SaveState_SAVE_STATE_SAVED       SaveState = 2 // all required ranks have acknowledged the same step
+	SaveState_SAVE_STATE_FAILED      SaveState = 3 // a rank did not acknowledge in time
+	SaveState_SAVE_STATE_WITHDRAWN   SaveState = 4 // the reason for the request no longer exists
+)
+
+// Enum value maps for SaveState.
+var (
+	SaveState_name = map[int32]string{
+		0: "SAVE_STATE_UNSPECIFIED",
+		1: "SAVE_STATE_OPEN",
+		2: "SAVE_STATE_SAVED",
+		3: "SAVE_STATE_FAILED",
+		4: "SAVE_STATE_WITHDRAWN",
+	}
+	SaveState_value = map[string]int32{
+		"SAVE_STATE_UNSPECIFIED": 0,
+		"SAVE_STATE_OPEN":        1,
+		"SAVE_STATE_SAVED":       2,
+		"SAVE_STATE_FAILED":      3,
+		"SAVE_STATE_WITHDRAWN":   4,
+	}
+)
+
+func (x SaveState) Enum() *SaveState {
+	p := new(SaveState)
+	*p = x
+	return p
+}
+
+func (x SaveState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SaveState) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_client_proto_enumTypes[3].Descriptor()
+}
+
+func (SaveState) Type() protoreflect.EnumType {
+	return &file_messages_client_proto_enumTypes[3]
+}
+
+func (x SaveState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SaveState.Descriptor instead.
+func (SaveState) EnumDescriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{3}
+}
+
 // Outcome is part of every reply. An error names the field and a fix.
 type Outcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -806,7 +862,8 @@ type Requeue struct {
 	Reason    string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Number of the attempt to stop, so that a repeated request stops only one; 0: the current attempt.
 	Run           int32 `protobuf:"varint,4,opt,name=run,json=attempt,proto3" json:"run,omitempty"`
-	Hold          bool  `protobuf:"varint,5,opt,name=hold,proto3" json:"hold,omitempty"` // also hold the job until it is released
+	Hold          bool  `protobuf:"varint,5,opt,name=hold,proto3" json:"hold,omitempty"`             // also hold the job until it is released
+	Checkpoint    bool  `protobuf:"varint,6,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // request a checkpoint first; the answer does not wait for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,6 +933,13 @@ func (x *Requeue) GetHold() bool {
 	return false
 }
 
+func (x *Requeue) GetCheckpoint() bool {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return false
+}
+
 type RequeueReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -936,6 +1000,128 @@ func (x *RequeueReply) GetRun() int32 {
 	return 0
 }
 
+// client → Scheduler → Job. Requests a checkpoint of the running attempt, which continues. Answered when the request is
+// open. A repeated request gets the number of the open one.
+type Checkpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_messages_client_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Checkpoint) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type CheckpointReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Request       uint64                 `protobuf:"varint,3,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointReply) Reset() {
+	*x = CheckpointReply{}
+	mi := &file_messages_client_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointReply) ProtoMessage() {}
+
+func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
+func (*CheckpointReply) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CheckpointReply) GetOutcome() *Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *CheckpointReply) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *CheckpointReply) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
 // client → Scheduler → Job. Changes the request of a live job. Answered when the change is on disk. A repeated request
 // changes nothing.
 type Update struct {
@@ -961,7 +1147,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_messages_client_proto_msgTypes[11]
+	mi := &file_messages_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +1159,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[11]
+	mi := &file_messages_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +1172,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{11}
+	return file_messages_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Update) GetPrincipal() *Principal {
@@ -1103,7 +1289,7 @@ type UpdateReply struct {
 
 func (x *UpdateReply) Reset() {
 	*x = UpdateReply{}
-	mi := &file_messages_client_proto_msgTypes[12]
+	mi := &file_messages_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1301,7 @@ func (x *UpdateReply) String() string {
 func (*UpdateReply) ProtoMessage() {}
 
 func (x *UpdateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[12]
+	mi := &file_messages_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1314,7 @@ func (x *UpdateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReply.ProtoReflect.Descriptor instead.
 func (*UpdateReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{12}
+	return file_messages_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateReply) GetOutcome() *Outcome {
@@ -1202,7 +1388,7 @@ type ChangeNode struct {
 
 func (x *ChangeNode) Reset() {
 	*x = ChangeNode{}
-	mi := &file_messages_client_proto_msgTypes[13]
+	mi := &file_messages_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1400,7 @@ func (x *ChangeNode) String() string {
 func (*ChangeNode) ProtoMessage() {}
 
 func (x *ChangeNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[13]
+	mi := &file_messages_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1413,7 @@ func (x *ChangeNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeNode.ProtoReflect.Descriptor instead.
 func (*ChangeNode) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{13}
+	return file_messages_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ChangeNode) GetPrincipal() *Principal {
@@ -1282,7 +1468,7 @@ type ChangeNodeReply struct {
 
 func (x *ChangeNodeReply) Reset() {
 	*x = ChangeNodeReply{}
-	mi := &file_messages_client_proto_msgTypes[14]
+	mi := &file_messages_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1480,7 @@ func (x *ChangeNodeReply) String() string {
 func (*ChangeNodeReply) ProtoMessage() {}
 
 func (x *ChangeNodeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[14]
+	mi := &file_messages_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1493,7 @@ func (x *ChangeNodeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeNodeReply.ProtoReflect.Descriptor instead.
 func (*ChangeNodeReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{14}
+	return file_messages_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ChangeNodeReply) GetOutcome() *Outcome {
@@ -1349,7 +1535,7 @@ type Prospect struct {
 
 func (x *Prospect) Reset() {
 	*x = Prospect{}
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1547,7 @@ func (x *Prospect) String() string {
 func (*Prospect) ProtoMessage() {}
 
 func (x *Prospect) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[15]
+	mi := &file_messages_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1560,7 @@ func (x *Prospect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prospect.ProtoReflect.Descriptor instead.
 func (*Prospect) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{15}
+	return file_messages_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Prospect) GetBasis() Basis {
@@ -1473,7 +1659,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1671,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[16]
+	mi := &file_messages_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1684,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{16}
+	return file_messages_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Warning) GetCause() Cause {
@@ -1522,6 +1708,115 @@ func (x *Warning) GetEndsUnixMs() int64 {
 	return 0
 }
 
+// Saving is the last request to the tasks of an attempt to save a checkpoint.
+type Saving struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Request        uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	State          SaveState              `protobuf:"varint,2,opt,name=state,proto3,enum=synapse.v1.SaveState" json:"state,omitempty"`
+	Cause          Cause                  `protobuf:"varint,3,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // why the attempt will be stopped; UNSPECIFIED: it continues
+	Subject        string                 `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`                    // same as in Warn
+	AskedUnixMs    int64                  `protobuf:"varint,5,opt,name=asked_unix_ms,json=askedUnixMs,proto3" json:"asked_unix_ms,omitempty"`
+	DeadlineUnixMs int64                  `protobuf:"varint,6,opt,name=deadline_unix_ms,json=deadlineUnixMs,proto3" json:"deadline_unix_ms,omitempty"`
+	Ranks          []*RankSaved           `protobuf:"bytes,7,rep,name=ranks,json=acknowledged,proto3" json:"ranks,omitempty"` // in rank order
+	Step           int64                  `protobuf:"varint,8,opt,name=step,proto3" json:"step,omitempty"`                    // acknowledged by all required ranks; 0: none
+	Problem        string                 `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`               // the first problem of a rank
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Saving) Reset() {
+	*x = Saving{}
+	mi := &file_messages_client_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Saving) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Saving) ProtoMessage() {}
+
+func (x *Saving) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Saving.ProtoReflect.Descriptor instead.
+func (*Saving) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Saving) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *Saving) GetState() SaveState {
+	if x != nil {
+		return x.State
+	}
+	return SaveState_SAVE_STATE_UNSPECIFIED
+}
+
+func (x *Saving) GetCause() Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return Cause_CAUSE_UNSPECIFIED
+}
+
+func (x *Saving) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Saving) GetAskedUnixMs() int64 {
+	if x != nil {
+		return x.AskedUnixMs
+	}
+	return 0
+}
+
+func (x *Saving) GetDeadlineUnixMs() int64 {
+	if x != nil {
+		return x.DeadlineUnixMs
+	}
+	return 0
+}
+
+func (x *Saving) GetRanks() []*RankSaved {
+	if x != nil {
+		return x.Ranks
+	}
+	return nil
+}
+
+func (x *Saving) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Saving) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 // JobProgress is the progress of the latest attempt of a job, as its tasks report it. The progress of the job is that
 // of its slowest rank.
 type JobProgress struct {
@@ -1543,7 +1838,7 @@ type JobProgress struct {
 
 func (x *JobProgress) Reset() {
 	*x = JobProgress{}
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1850,7 @@ func (x *JobProgress) String() string {
 func (*JobProgress) ProtoMessage() {}
 
 func (x *JobProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1863,7 @@ func (x *JobProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
 func (*JobProgress) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{17}
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobProgress) GetStep() int64 {
@@ -1655,7 +1950,7 @@ type ArrayCounts struct {
 
 func (x *ArrayCounts) Reset() {
 	*x = ArrayCounts{}
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1962,7 @@ func (x *ArrayCounts) String() string {
 func (*ArrayCounts) ProtoMessage() {}
 
 func (x *ArrayCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1975,7 @@ func (x *ArrayCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayCounts.ProtoReflect.Descriptor instead.
 func (*ArrayCounts) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{18}
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ArrayCounts) GetWaiting() int32 {
@@ -1738,6 +2033,7 @@ type JobStatus struct {
 	ReasonCode string `protobuf:"bytes,12,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
 	// Warning of the running attempt. Unset if no warning was sent, or if an earlier leader sent it.
 	Warned        *Warning     `protobuf:"bytes,10,opt,name=warned,proto3" json:"warned,omitempty"`
+	Saving        *Saving      `protobuf:"bytes,20,opt,name=saving,proto3" json:"saving,omitempty"`     // of the running attempt; unset: this leader has requested no checkpoint
 	Progress      *JobProgress `protobuf:"bytes,13,opt,name=progress,proto3" json:"progress,omitempty"` // of the latest attempt; unset: no progress was reported to this leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1745,7 +2041,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +2053,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +2066,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{19}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -1857,6 +2153,13 @@ func (x *JobStatus) GetWarned() *Warning {
 	return nil
 }
 
+func (x *JobStatus) GetSaving() *Saving {
+	if x != nil {
+		return x.Saving
+	}
+	return nil
+}
+
 func (x *JobStatus) GetProgress() *JobProgress {
 	if x != nil {
 		return x.Progress
@@ -1882,7 +2185,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2197,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2210,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{20}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -1971,7 +2274,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2286,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2299,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -2031,7 +2334,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2346,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2359,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{22}
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -2098,7 +2401,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2413,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2426,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{23}
+	return file_messages_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -2207,7 +2510,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2522,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2535,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{24}
+	return file_messages_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -2269,7 +2572,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2584,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2597,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{25}
+	return file_messages_client_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -2336,7 +2639,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2651,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2664,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{26}
+	return file_messages_client_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -2397,7 +2700,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2712,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2725,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{27}
+	return file_messages_client_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -2457,7 +2760,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2772,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2785,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{28}
+	return file_messages_client_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -2544,7 +2847,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2859,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2872,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{29}
+	return file_messages_client_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Explanation) GetJob() *JobName {
@@ -2781,7 +3084,7 @@ type JobName struct {
 
 func (x *JobName) Reset() {
 	*x = JobName{}
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +3096,7 @@ func (x *JobName) String() string {
 func (*JobName) ProtoMessage() {}
 
 func (x *JobName) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +3109,7 @@ func (x *JobName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobName.ProtoReflect.Descriptor instead.
 func (*JobName) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{30}
+	return file_messages_client_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobName) GetId() string {
@@ -2859,7 +3162,7 @@ type Demand struct {
 
 func (x *Demand) Reset() {
 	*x = Demand{}
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +3174,7 @@ func (x *Demand) String() string {
 func (*Demand) ProtoMessage() {}
 
 func (x *Demand) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +3187,7 @@ func (x *Demand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Demand.ProtoReflect.Descriptor instead.
 func (*Demand) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{31}
+	return file_messages_client_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Demand) GetTotal() *Resources {
@@ -3004,7 +3307,7 @@ type Space struct {
 
 func (x *Space) Reset() {
 	*x = Space{}
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3319,7 @@ func (x *Space) String() string {
 func (*Space) ProtoMessage() {}
 
 func (x *Space) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3332,7 @@ func (x *Space) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Space.ProtoReflect.Descriptor instead.
 func (*Space) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{32}
+	return file_messages_client_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Space) GetLevel() string {
@@ -3165,7 +3468,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3480,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3493,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{33}
+	return file_messages_client_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Holding) GetJob() *JobName {
@@ -3241,7 +3544,7 @@ type UnavailableNode struct {
 
 func (x *UnavailableNode) Reset() {
 	*x = UnavailableNode{}
-	mi := &file_messages_client_proto_msgTypes[34]
+	mi := &file_messages_client_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3556,7 @@ func (x *UnavailableNode) String() string {
 func (*UnavailableNode) ProtoMessage() {}
 
 func (x *UnavailableNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[34]
+	mi := &file_messages_client_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3569,7 @@ func (x *UnavailableNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableNode.ProtoReflect.Descriptor instead.
 func (*UnavailableNode) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{34}
+	return file_messages_client_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UnavailableNode) GetNode() string {
@@ -3309,7 +3612,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_messages_client_proto_msgTypes[35]
+	mi := &file_messages_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +3624,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[35]
+	mi := &file_messages_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +3637,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{35}
+	return file_messages_client_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Dependency) GetJob() *JobName {
@@ -3370,7 +3673,7 @@ type Constraint struct {
 
 func (x *Constraint) Reset() {
 	*x = Constraint{}
-	mi := &file_messages_client_proto_msgTypes[36]
+	mi := &file_messages_client_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3382,7 +3685,7 @@ func (x *Constraint) String() string {
 func (*Constraint) ProtoMessage() {}
 
 func (x *Constraint) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[36]
+	mi := &file_messages_client_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3395,7 +3698,7 @@ func (x *Constraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Constraint.ProtoReflect.Descriptor instead.
 func (*Constraint) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{36}
+	return file_messages_client_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Constraint) GetKind() string {
@@ -3426,7 +3729,7 @@ type Relaxation struct {
 
 func (x *Relaxation) Reset() {
 	*x = Relaxation{}
-	mi := &file_messages_client_proto_msgTypes[37]
+	mi := &file_messages_client_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3438,7 +3741,7 @@ func (x *Relaxation) String() string {
 func (*Relaxation) ProtoMessage() {}
 
 func (x *Relaxation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[37]
+	mi := &file_messages_client_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3451,7 +3754,7 @@ func (x *Relaxation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Relaxation.ProtoReflect.Descriptor instead.
 func (*Relaxation) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{37}
+	return file_messages_client_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Relaxation) GetText() string {
@@ -3516,7 +3819,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[38]
+	mi := &file_messages_client_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +3831,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[38]
+	mi := &file_messages_client_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +3844,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{38}
+	return file_messages_client_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -3644,7 +3947,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[39]
+	mi := &file_messages_client_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3656,7 +3959,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[39]
+	mi := &file_messages_client_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3669,7 +3972,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{39}
+	return file_messages_client_proto_rawDescGZIP(), []int{42}
 }
 
 // Event is one change of the public view of a job or a node. Mirror → client.
@@ -3694,7 +3997,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[40]
+	mi := &file_messages_client_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3706,7 +4009,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[40]
+	mi := &file_messages_client_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3719,7 +4022,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{40}
+	return file_messages_client_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -3811,7 +4114,7 @@ type GetEfficiency struct {
 
 func (x *GetEfficiency) Reset() {
 	*x = GetEfficiency{}
-	mi := &file_messages_client_proto_msgTypes[41]
+	mi := &file_messages_client_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3823,7 +4126,7 @@ func (x *GetEfficiency) String() string {
 func (*GetEfficiency) ProtoMessage() {}
 
 func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[41]
+	mi := &file_messages_client_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3836,7 +4139,7 @@ func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiency.ProtoReflect.Descriptor instead.
 func (*GetEfficiency) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{41}
+	return file_messages_client_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetEfficiency) GetPrincipal() *Principal {
@@ -3871,7 +4174,7 @@ type GpuNow struct {
 
 func (x *GpuNow) Reset() {
 	*x = GpuNow{}
-	mi := &file_messages_client_proto_msgTypes[42]
+	mi := &file_messages_client_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +4186,7 @@ func (x *GpuNow) String() string {
 func (*GpuNow) ProtoMessage() {}
 
 func (x *GpuNow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[42]
+	mi := &file_messages_client_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +4199,7 @@ func (x *GpuNow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNow.ProtoReflect.Descriptor instead.
 func (*GpuNow) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{42}
+	return file_messages_client_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GpuNow) GetClass() GpuClass {
@@ -3925,7 +4228,7 @@ type GetEfficiencyReply struct {
 
 func (x *GetEfficiencyReply) Reset() {
 	*x = GetEfficiencyReply{}
-	mi := &file_messages_client_proto_msgTypes[43]
+	mi := &file_messages_client_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3937,7 +4240,7 @@ func (x *GetEfficiencyReply) String() string {
 func (*GetEfficiencyReply) ProtoMessage() {}
 
 func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[43]
+	mi := &file_messages_client_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3950,7 +4253,7 @@ func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiencyReply.ProtoReflect.Descriptor instead.
 func (*GetEfficiencyReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{43}
+	return file_messages_client_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetEfficiencyReply) GetOutcome() *Outcome {
@@ -4029,17 +4332,29 @@ const file_messages_client_proto_rawDesc = "" +
 	"\tHoldReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x18\n" +
-	"\arelease\x18\x03 \x01(\bR\arelease\"\x92\x01\n" +
+	"\arelease\x18\x03 \x01(\bR\arelease\"\xb2\x01\n" +
 	"\aRequeue\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
 	"\x03run\x18\x04 \x01(\x05R\aattempt\x12\x12\n" +
-	"\x04hold\x18\x05 \x01(\bR\x04hold\"e\n" +
+	"\x04hold\x18\x05 \x01(\bR\x04hold\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\x06 \x01(\bR\n" +
+	"checkpoint\"e\n" +
 	"\fRequeueReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
-	"\x03run\x18\x03 \x01(\x05R\aattempt\"\xd0\x03\n" +
+	"\x03run\x18\x03 \x01(\x05R\aattempt\"k\n" +
+	"\n" +
+	"Checkpoint\x123\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"l\n" +
+	"\x0fCheckpointReply\x12-\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x18\n" +
+	"\arequest\x18\x03 \x01(\x04R\arequest\"\xd0\x03\n" +
 	"\x06Update\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
@@ -4101,7 +4416,17 @@ const file_messages_client_proto_rawDesc = "" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12 \n" +
 	"\fends_unix_ms\x18\x03 \x01(\x03R\n" +
-	"endsUnixMs\"\xb1\x02\n" +
+	"endsUnixMs\"\xc2\x02\n" +
+	"\x06Saving\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x12+\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x15.synapse.v1.SaveStateR\x05state\x12'\n" +
+	"\x05cause\x18\x03 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x18\n" +
+	"\asubject\x18\x04 \x01(\tR\asubject\x12\"\n" +
+	"\rasked_unix_ms\x18\x05 \x01(\x03R\vaskedUnixMs\x12(\n" +
+	"\x10deadline_unix_ms\x18\x06 \x01(\x03R\x0edeadlineUnixMs\x122\n" +
+	"\x05ranks\x18\a \x03(\v2\x15.synapse.v1.RankSavedR\facknowledged\x12\x12\n" +
+	"\x04step\x18\b \x01(\x03R\x04step\x12\x18\n" +
+	"\aproblem\x18\t \x01(\tR\aproblem\"\xb1\x02\n" +
 	"\vJobProgress\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x18\n" +
@@ -4120,7 +4445,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
 	"\tsucceeded\x18\x03 \x01(\x05R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\x05R\x06failed\x12\x1c\n" +
-	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\xe4\x03\n" +
+	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\x90\x04\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -4135,7 +4460,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\vreason_code\x18\f \x01(\tR\n" +
 	"reasonCode\x12+\n" +
 	"\x06warned\x18\n" +
-	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\x123\n" +
+	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\x12*\n" +
+	"\x06saving\x18\x14 \x01(\v2\x12.synapse.v1.SavingR\x06saving\x123\n" +
 	"\bprogress\x18\r \x01(\v2\x17.synapse.v1.JobProgressR\bprogress\"\xa7\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
@@ -4359,7 +4685,13 @@ const file_messages_client_proto_rawDesc = "" +
 	"\fBASIS_LIMITS\x10\x01\x12\x11\n" +
 	"\rBASIS_LEARNED\x10\x02\x12\x0e\n" +
 	"\n" +
-	"BASIS_NONE\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"BASIS_NONE\x10\x03*\x83\x01\n" +
+	"\tSaveState\x12\x1a\n" +
+	"\x16SAVE_STATE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fSAVE_STATE_OPEN\x10\x01\x12\x14\n" +
+	"\x10SAVE_STATE_SAVED\x10\x02\x12\x15\n" +
+	"\x11SAVE_STATE_FAILED\x10\x03\x12\x18\n" +
+	"\x14SAVE_STATE_WITHDRAWN\x10\x04B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_client_proto_rawDescOnce sync.Once
@@ -4373,161 +4705,172 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 	return file_messages_client_proto_rawDescData
 }
 
-var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),                  // 0: synapse.v1.Code
 	(NodeVerb)(0),              // 1: synapse.v1.NodeVerb
 	(Basis)(0),                 // 2: synapse.v1.Basis
-	(*Outcome)(nil),            // 3: synapse.v1.Outcome
-	(*Submit)(nil),             // 4: synapse.v1.Submit
-	(*SubmitReply)(nil),        // 5: synapse.v1.SubmitReply
-	(*DryRun)(nil),             // 6: synapse.v1.DryRun
-	(*DryRunReply)(nil),        // 7: synapse.v1.DryRunReply
-	(*Cancel)(nil),             // 8: synapse.v1.Cancel
-	(*CancelReply)(nil),        // 9: synapse.v1.CancelReply
-	(*Hold)(nil),               // 10: synapse.v1.Hold
-	(*HoldReply)(nil),          // 11: synapse.v1.HoldReply
-	(*Requeue)(nil),            // 12: synapse.v1.Requeue
-	(*RequeueReply)(nil),       // 13: synapse.v1.RequeueReply
-	(*Update)(nil),             // 14: synapse.v1.Update
-	(*UpdateReply)(nil),        // 15: synapse.v1.UpdateReply
-	(*ChangeNode)(nil),         // 16: synapse.v1.ChangeNode
-	(*ChangeNodeReply)(nil),    // 17: synapse.v1.ChangeNodeReply
-	(*Prospect)(nil),           // 18: synapse.v1.Prospect
-	(*Warning)(nil),            // 19: synapse.v1.Warning
-	(*JobProgress)(nil),        // 20: synapse.v1.JobProgress
-	(*ArrayCounts)(nil),        // 21: synapse.v1.ArrayCounts
-	(*JobStatus)(nil),          // 22: synapse.v1.JobStatus
-	(*NodeStatus)(nil),         // 23: synapse.v1.NodeStatus
-	(*GetJob)(nil),             // 24: synapse.v1.GetJob
-	(*GetJobReply)(nil),        // 25: synapse.v1.GetJobReply
-	(*ListJobs)(nil),           // 26: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),      // 27: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),          // 28: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),     // 29: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),         // 30: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil),    // 31: synapse.v1.ExplainJobReply
-	(*Explanation)(nil),        // 32: synapse.v1.Explanation
-	(*JobName)(nil),            // 33: synapse.v1.JobName
-	(*Demand)(nil),             // 34: synapse.v1.Demand
-	(*Space)(nil),              // 35: synapse.v1.Space
-	(*Holding)(nil),            // 36: synapse.v1.Holding
-	(*UnavailableNode)(nil),    // 37: synapse.v1.UnavailableNode
-	(*Dependency)(nil),         // 38: synapse.v1.Dependency
-	(*Constraint)(nil),         // 39: synapse.v1.Constraint
-	(*Relaxation)(nil),         // 40: synapse.v1.Relaxation
-	(*Watch)(nil),              // 41: synapse.v1.Watch
-	(*Unwatch)(nil),            // 42: synapse.v1.Unwatch
-	(*Event)(nil),              // 43: synapse.v1.Event
-	(*GetEfficiency)(nil),      // 44: synapse.v1.GetEfficiency
-	(*GpuNow)(nil),             // 45: synapse.v1.GpuNow
-	(*GetEfficiencyReply)(nil), // 46: synapse.v1.GetEfficiencyReply
-	(*Principal)(nil),          // 47: synapse.v1.Principal
-	(*JobSpec)(nil),            // 48: synapse.v1.JobSpec
-	(Cause)(0),                 // 49: synapse.v1.Cause
-	(*Metric)(nil),             // 50: synapse.v1.Metric
-	(*JobRecord)(nil),          // 51: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),      // 52: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),         // 53: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),       // 54: synapse.v1.LedgerReport
-	(*Token)(nil),              // 55: synapse.v1.Token
-	(*NodeUsers)(nil),          // 56: synapse.v1.NodeUsers
-	(*Label)(nil),              // 57: synapse.v1.Label
-	(*Resources)(nil),          // 58: synapse.v1.Resources
-	(AfterEnd)(0),              // 59: synapse.v1.AfterEnd
-	(GpuTimeKind)(0),           // 60: synapse.v1.GpuTimeKind
-	(GpuClass)(0),              // 61: synapse.v1.GpuClass
-	(*GpuTime)(nil),            // 62: synapse.v1.GpuTime
+	(SaveState)(0),             // 3: synapse.v1.SaveState
+	(*Outcome)(nil),            // 4: synapse.v1.Outcome
+	(*Submit)(nil),             // 5: synapse.v1.Submit
+	(*SubmitReply)(nil),        // 6: synapse.v1.SubmitReply
+	(*DryRun)(nil),             // 7: synapse.v1.DryRun
+	(*DryRunReply)(nil),        // 8: synapse.v1.DryRunReply
+	(*Cancel)(nil),             // 9: synapse.v1.Cancel
+	(*CancelReply)(nil),        // 10: synapse.v1.CancelReply
+	(*Hold)(nil),               // 11: synapse.v1.Hold
+	(*HoldReply)(nil),          // 12: synapse.v1.HoldReply
+	(*Requeue)(nil),            // 13: synapse.v1.Requeue
+	(*RequeueReply)(nil),       // 14: synapse.v1.RequeueReply
+	(*Checkpoint)(nil),         // 15: synapse.v1.Checkpoint
+	(*CheckpointReply)(nil),    // 16: synapse.v1.CheckpointReply
+	(*Update)(nil),             // 17: synapse.v1.Update
+	(*UpdateReply)(nil),        // 18: synapse.v1.UpdateReply
+	(*ChangeNode)(nil),         // 19: synapse.v1.ChangeNode
+	(*ChangeNodeReply)(nil),    // 20: synapse.v1.ChangeNodeReply
+	(*Prospect)(nil),           // 21: synapse.v1.Prospect
+	(*Warning)(nil),            // 22: synapse.v1.Warning
+	(*Saving)(nil),             // 23: synapse.v1.Saving
+	(*JobProgress)(nil),        // 24: synapse.v1.JobProgress
+	(*ArrayCounts)(nil),        // 25: synapse.v1.ArrayCounts
+	(*JobStatus)(nil),          // 26: synapse.v1.JobStatus
+	(*NodeStatus)(nil),         // 27: synapse.v1.NodeStatus
+	(*GetJob)(nil),             // 28: synapse.v1.GetJob
+	(*GetJobReply)(nil),        // 29: synapse.v1.GetJobReply
+	(*ListJobs)(nil),           // 30: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),      // 31: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),          // 32: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),     // 33: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),         // 34: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil),    // 35: synapse.v1.ExplainJobReply
+	(*Explanation)(nil),        // 36: synapse.v1.Explanation
+	(*JobName)(nil),            // 37: synapse.v1.JobName
+	(*Demand)(nil),             // 38: synapse.v1.Demand
+	(*Space)(nil),              // 39: synapse.v1.Space
+	(*Holding)(nil),            // 40: synapse.v1.Holding
+	(*UnavailableNode)(nil),    // 41: synapse.v1.UnavailableNode
+	(*Dependency)(nil),         // 42: synapse.v1.Dependency
+	(*Constraint)(nil),         // 43: synapse.v1.Constraint
+	(*Relaxation)(nil),         // 44: synapse.v1.Relaxation
+	(*Watch)(nil),              // 45: synapse.v1.Watch
+	(*Unwatch)(nil),            // 46: synapse.v1.Unwatch
+	(*Event)(nil),              // 47: synapse.v1.Event
+	(*GetEfficiency)(nil),      // 48: synapse.v1.GetEfficiency
+	(*GpuNow)(nil),             // 49: synapse.v1.GpuNow
+	(*GetEfficiencyReply)(nil), // 50: synapse.v1.GetEfficiencyReply
+	(*Principal)(nil),          // 51: synapse.v1.Principal
+	(*JobSpec)(nil),            // 52: synapse.v1.JobSpec
+	(Cause)(0),                 // 53: synapse.v1.Cause
+	(*RankSaved)(nil),          // 54: synapse.v1.RankSaved
+	(*Metric)(nil),             // 55: synapse.v1.Metric
+	(*JobRecord)(nil),          // 56: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),      // 57: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),         // 58: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),       // 59: synapse.v1.LedgerReport
+	(*Token)(nil),              // 60: synapse.v1.Token
+	(*NodeUsers)(nil),          // 61: synapse.v1.NodeUsers
+	(*Label)(nil),              // 62: synapse.v1.Label
+	(*Resources)(nil),          // 63: synapse.v1.Resources
+	(AfterEnd)(0),              // 64: synapse.v1.AfterEnd
+	(GpuTimeKind)(0),           // 65: synapse.v1.GpuTimeKind
+	(GpuClass)(0),              // 66: synapse.v1.GpuClass
+	(*GpuTime)(nil),            // 67: synapse.v1.GpuTime
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	47, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	48, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
-	3,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	47, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	48, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
-	3,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	47, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
-	3,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	47, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
-	3,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	47, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
-	3,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	47, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
-	3,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	47, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
-	1,  // 16: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
-	3,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
-	2,  // 18: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
-	49, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
-	50, // 20: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
-	51, // 21: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	52, // 22: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	18, // 23: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
-	21, // 24: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
-	19, // 25: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
-	20, // 26: synapse.v1.JobStatus.progress:type_name -> synapse.v1.JobProgress
-	53, // 27: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	54, // 28: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	55, // 29: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	56, // 30: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
-	47, // 31: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	3,  // 32: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	22, // 33: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	52, // 34: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	47, // 35: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	57, // 36: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	3,  // 37: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	22, // 38: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	47, // 39: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	3,  // 40: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	23, // 41: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	47, // 42: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	48, // 43: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
-	3,  // 44: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	32, // 45: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
-	33, // 46: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
-	34, // 47: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
-	35, // 48: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
-	36, // 49: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
-	37, // 50: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
-	36, // 51: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
-	18, // 52: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
-	33, // 53: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
-	33, // 54: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
-	38, // 55: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
-	39, // 56: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
-	39, // 57: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
-	40, // 58: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
-	58, // 59: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
-	58, // 60: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
-	58, // 61: synapse.v1.Space.free:type_name -> synapse.v1.Resources
-	58, // 62: synapse.v1.Space.total:type_name -> synapse.v1.Resources
-	58, // 63: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
-	58, // 64: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
-	58, // 65: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
-	33, // 66: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
-	58, // 67: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
-	33, // 68: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
-	59, // 69: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
-	34, // 70: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
-	33, // 71: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
-	47, // 72: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	57, // 73: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	22, // 74: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	23, // 75: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	47, // 76: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
-	60, // 77: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
-	61, // 78: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
-	3,  // 79: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
-	62, // 80: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
-	45, // 81: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
-	82, // [82:82] is the sub-list for method output_type
-	82, // [82:82] is the sub-list for method input_type
-	82, // [82:82] is the sub-list for extension type_name
-	82, // [82:82] is the sub-list for extension extendee
-	0,  // [0:82] is the sub-list for field type_name
+	51, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	52, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	4,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
+	51, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	52, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	4,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
+	51, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	4,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
+	51, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	4,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
+	51, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	4,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
+	51, // 13: synapse.v1.Checkpoint.principal:type_name -> synapse.v1.Principal
+	4,  // 14: synapse.v1.CheckpointReply.outcome:type_name -> synapse.v1.Outcome
+	51, // 15: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	4,  // 16: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
+	51, // 17: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	1,  // 18: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
+	4,  // 19: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
+	2,  // 20: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
+	53, // 21: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
+	3,  // 22: synapse.v1.Saving.state:type_name -> synapse.v1.SaveState
+	53, // 23: synapse.v1.Saving.cause:type_name -> synapse.v1.Cause
+	54, // 24: synapse.v1.Saving.ranks:type_name -> synapse.v1.RankSaved
+	55, // 25: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
+	56, // 26: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	57, // 27: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	21, // 28: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
+	25, // 29: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
+	22, // 30: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
+	23, // 31: synapse.v1.JobStatus.saving:type_name -> synapse.v1.Saving
+	24, // 32: synapse.v1.JobStatus.progress:type_name -> synapse.v1.JobProgress
+	58, // 33: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	59, // 34: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	60, // 35: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	61, // 36: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
+	51, // 37: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	4,  // 38: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	26, // 39: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	57, // 40: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	51, // 41: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	62, // 42: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	4,  // 43: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	26, // 44: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	51, // 45: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	4,  // 46: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	27, // 47: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	51, // 48: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	52, // 49: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	4,  // 50: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	36, // 51: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
+	37, // 52: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
+	38, // 53: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
+	39, // 54: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
+	40, // 55: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
+	41, // 56: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
+	40, // 57: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
+	21, // 58: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
+	37, // 59: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
+	37, // 60: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
+	42, // 61: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
+	43, // 62: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
+	43, // 63: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
+	44, // 64: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
+	63, // 65: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
+	63, // 66: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
+	63, // 67: synapse.v1.Space.free:type_name -> synapse.v1.Resources
+	63, // 68: synapse.v1.Space.total:type_name -> synapse.v1.Resources
+	63, // 69: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
+	63, // 70: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
+	63, // 71: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
+	37, // 72: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
+	63, // 73: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
+	37, // 74: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
+	64, // 75: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
+	38, // 76: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
+	37, // 77: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
+	51, // 78: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	62, // 79: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	26, // 80: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	27, // 81: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	51, // 82: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
+	65, // 83: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
+	66, // 84: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
+	4,  // 85: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
+	67, // 86: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
+	49, // 87: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
+	88, // [88:88] is the sub-list for method output_type
+	88, // [88:88] is the sub-list for method input_type
+	88, // [88:88] is the sub-list for extension type_name
+	88, // [88:88] is the sub-list for extension extendee
+	0,  // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -4546,8 +4889,8 @@ func file_messages_client_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   44,
+			NumEnums:      4,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -141,6 +141,8 @@ func GangOf(spec *JobSpec) topology.Gang {
 		Preferred: spec.GetTopology().GetPreferred(),
 	}
 	switch { // a network needs no vocabulary here, because it is selected by the labels of nodes
+	case spec.GetCheckpoint() != nil:
+		g.Vocabulary = VocabularyCheckpoint
 	case spec.GetWarn() != nil:
 		g.Vocabulary = VocabularyWarn
 	case spec.GetScript() != nil:
@@ -260,7 +262,7 @@ func (x *AttemptRecord) Brief() *AttemptRecord {
 	return &AttemptRecord{
 		Job: x.Job, Token: x.Token, Run: x.Run, CommittedUnixMs: x.CommittedUnixMs,
 		StartedUnixMs: x.StartedUnixMs, End: x.End, ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs,
-		Verdict: x.Verdict.Brief(),
+		Verdict: x.Verdict.Brief(), Saved: x.Saved, Pending: x.Pending,
 	}
 }
 

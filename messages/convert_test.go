@@ -102,3 +102,13 @@ func TestSliceStates(t *testing.T) {
 		}
 	}
 }
+
+// TestVocabularyOfACheckpoint checks that a job that saves on request is placed only on agents that know requests, also
+// if it has a script.
+func TestVocabularyOfACheckpoint(t *testing.T) {
+	spec := goodSpec()
+	spec.Checkpoint, spec.Script = &CheckpointSpec{}, &Script{Name: "a"}
+	if g := GangOf(spec); g.Vocabulary != VocabularyCheckpoint || VocabularyOf(spec) != VocabularyCheckpoint {
+		t.Errorf("%d and %d", g.Vocabulary, VocabularyOf(spec))
+	}
+}

@@ -1677,12 +1677,15 @@ func (x *Started) GetOrigin() *Origin {
 // Job → Node. Announces the end to running tasks that have a warning signal. Keyed by (token, node). The latest message
 // replaces all earlier ones. Answered by Warned.
 type Warn struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // grows with every warning of the attempt, within an epoch
-	Cause         Cause                  `protobuf:"varint,3,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // cause of the coming end; UNSPECIFIED: the earlier warning is withdrawn
-	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`       // time left when this was sent
-	Of            int64                  `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`                             // the time limit in ms, or the time when the drain was ordered; a task gets one signal per value
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Order   *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	Number  uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                     // grows with every warning of the attempt, within an epoch
+	Cause   Cause                  `protobuf:"varint,3,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // cause of the coming end; UNSPECIFIED: the earlier warning is withdrawn
+	LeftMs  int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`       // time left when this was sent
+	Of      int64                  `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`                             // the time limit in ms, or the time when the drain was ordered; a task gets one signal per value
+	Request uint64                 `protobuf:"varint,6,opt,name=request,proto3" json:"request,omitempty"`                   // number of the request to save a checkpoint; 0: only a warning
+	// The job, node or user that the end is for: of a preemption, a drain, or a request of a user. Empty: none.
+	Subject       string `protobuf:"bytes,7,opt,name=subject,proto3" json:"subject,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1752,18 +1755,110 @@ func (x *Warn) GetOf() int64 {
 	return 0
 }
 
+func (x *Warn) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *Warn) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+// RankSaved is the acknowledgement of one rank that it has saved a checkpoint.
+type RankSaved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Request       uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`    // the request that it acknowledges
+	Steps         []int64                `protobuf:"varint,3,rep,packed,name=steps,proto3" json:"steps,omitempty"` // that it has saved for this request, the newest last; empty: it exited without a step
+	Exited        bool                   `protobuf:"varint,4,opt,name=exited,proto3" json:"exited,omitempty"`      // it has exited with the code that says that it has saved
+	Problem       string                 `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`     // why its file could not be read; empty: no problem
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankSaved) Reset() {
+	*x = RankSaved{}
+	mi := &file_messages_gang_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankSaved) ProtoMessage() {}
+
+func (x *RankSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankSaved.ProtoReflect.Descriptor instead.
+func (*RankSaved) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RankSaved) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *RankSaved) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *RankSaved) GetSteps() []int64 {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *RankSaved) GetExited() bool {
+	if x != nil {
+		return x.Exited
+	}
+	return false
+}
+
+func (x *RankSaved) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 // Node → Job. The tasks have received the warning.
 type Warned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
 	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Saved         []*RankSaved           `protobuf:"bytes,3,rep,name=saved,proto3" json:"saved,omitempty"` // acknowledgements of the warning's request, in rank order; sent again with each new one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1870,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1883,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+	return file_messages_gang_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Warned) GetOrigin() *Origin {
@@ -1805,6 +1900,13 @@ func (x *Warned) GetNumber() uint64 {
 	return 0
 }
 
+func (x *Warned) GetSaved() []*RankSaved {
+	if x != nil {
+		return x.Saved
+	}
+	return nil
+}
+
 // Job → Node, only after the cause is on disk. Keyed by (token, node). The node keeps a tombstone. Answered by Ended
 // after every process has ended.
 type Stop struct {
@@ -1819,7 +1921,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +1933,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +1946,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{21}
+	return file_messages_gang_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Stop) GetOrder() *Order {
@@ -1895,7 +1997,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2009,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2022,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Evidence) GetOomScope() OomScope {
@@ -2000,7 +2102,9 @@ type Exit struct {
 	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"` // of PREPARE_FAILED and LAUNCH_FAILED
 	Disk            bool                   `protobuf:"varint,11,opt,name=disk,proto3" json:"disk,omitempty"`                        // the rank was stopped because it used too much disk on the node; detail has the amount
 	// Of NEVER_STARTED: the health check of the node that is named in detail failed.
-	Unwell   bool `protobuf:"varint,12,opt,name=unwell,json=unhealthy,proto3" json:"unwell,omitempty"`
+	Unwell bool `protobuf:"varint,12,opt,name=unwell,json=unhealthy,proto3" json:"unwell,omitempty"`
+	// The rank exited with code 85 while a checkpoint was requested, so it has saved and has not failed.
+	Saved    bool `protobuf:"varint,20,opt,name=saved,proto3" json:"saved,omitempty"`
 	ByItself bool `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // the rank ended before it was stopped; false: it was stopped, or an older version wrote this
 	// Of a failure. Records on the leader's disk keep the texts only in the verdict.
 	Evidence      *Evidence `protobuf:"bytes,13,opt,name=evidence,proto3" json:"evidence,omitempty"`
@@ -2010,7 +2114,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2126,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2139,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -2115,6 +2219,13 @@ func (x *Exit) GetUnwell() bool {
 	return false
 }
 
+func (x *Exit) GetSaved() bool {
+	if x != nil {
+		return x.Saved
+	}
+	return false
+}
+
 func (x *Exit) GetByItself() bool {
 	if x != nil {
 		return x.ByItself
@@ -2144,7 +2255,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2267,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2280,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -2206,7 +2317,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2329,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2342,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -2266,7 +2377,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2389,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2402,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{26}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -2323,7 +2434,7 @@ type SliceReport struct {
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2446,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2459,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{27}
+	return file_messages_gang_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -2447,7 +2558,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2570,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2583,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{28}
+	return file_messages_gang_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -2552,7 +2663,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2675,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2688,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{29}
+	return file_messages_gang_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -2640,7 +2751,7 @@ type SliceRecord struct {
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2763,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2776,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{30}
+	return file_messages_gang_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -2861,16 +2972,25 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\n" +
 	"have_bytes\x18\x03 \x01(\x05R\thaveBytes\"5\n" +
 	"\aStarted\x12*\n" +
-	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\x99\x01\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\xcd\x01\n" +
 	"\x04Warn\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12'\n" +
 	"\x05cause\x18\x03 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x17\n" +
 	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x0e\n" +
-	"\x02of\x18\x05 \x01(\x03R\x02of\"L\n" +
+	"\x02of\x18\x05 \x01(\x03R\x02of\x12\x18\n" +
+	"\arequest\x18\x06 \x01(\x04R\arequest\x12\x18\n" +
+	"\asubject\x18\a \x01(\tR\asubject\"\x81\x01\n" +
+	"\tRankSaved\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x14\n" +
+	"\x05steps\x18\x03 \x03(\x03R\x05steps\x12\x16\n" +
+	"\x06exited\x18\x04 \x01(\bR\x06exited\x12\x18\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\"y\n" +
 	"\x06Warned\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\x8b\x01\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12+\n" +
+	"\x05saved\x18\x03 \x03(\v2\x15.synapse.v1.RankSavedR\x05saved\"\x8b\x01\n" +
 	"\x04Stop\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
@@ -2885,7 +3005,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x04step\x18\x06 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05error\x18\a \x01(\tR\x05error\x12\x14\n" +
 	"\x05frame\x18\b \x01(\tR\x05frame\x12\x16\n" +
-	"\x06output\x18\t \x03(\tR\x06output\"\x8b\x03\n" +
+	"\x06output\x18\t \x03(\tR\x06output\"\xa1\x03\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.synapse.v1.ExitKindR\x04kind\x12\x12\n" +
@@ -2898,7 +3018,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x11peak_memory_bytes\x18\b \x01(\x03R\x0fpeakMemoryBytes\x12'\n" +
 	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\x12\x12\n" +
 	"\x04disk\x18\v \x01(\bR\x04disk\x12\x19\n" +
-	"\x06unwell\x18\f \x01(\bR\tunhealthy\x12\x1b\n" +
+	"\x06unwell\x18\f \x01(\bR\tunhealthy\x12\x14\n" +
+	"\x05saved\x18\x14 \x01(\bR\x05saved\x12\x1b\n" +
 	"\tby_itself\x18\n" +
 	" \x01(\bR\bbyItself\x120\n" +
 	"\bevidence\x18\r \x01(\v2\x14.synapse.v1.EvidenceR\bevidence\"u\n" +
@@ -3036,7 +3157,7 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
@@ -3065,42 +3186,43 @@ var file_messages_gang_proto_goTypes = []any{
 	(*Lacking)(nil),      // 24: synapse.v1.Lacking
 	(*Started)(nil),      // 25: synapse.v1.Started
 	(*Warn)(nil),         // 26: synapse.v1.Warn
-	(*Warned)(nil),       // 27: synapse.v1.Warned
-	(*Stop)(nil),         // 28: synapse.v1.Stop
-	(*Evidence)(nil),     // 29: synapse.v1.Evidence
-	(*Exit)(nil),         // 30: synapse.v1.Exit
-	(*Exited)(nil),       // 31: synapse.v1.Exited
-	(*Ended)(nil),        // 32: synapse.v1.Ended
-	(*Forget)(nil),       // 33: synapse.v1.Forget
-	(*SliceReport)(nil),  // 34: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 35: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 36: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 37: synapse.v1.SliceRecord
-	(*Token)(nil),        // 38: synapse.v1.Token
-	(*Incarnation)(nil),  // 39: synapse.v1.Incarnation
-	(*Resources)(nil),    // 40: synapse.v1.Resources
-	(*GpuShare)(nil),     // 41: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 42: synapse.v1.JobSpec
+	(*RankSaved)(nil),    // 27: synapse.v1.RankSaved
+	(*Warned)(nil),       // 28: synapse.v1.Warned
+	(*Stop)(nil),         // 29: synapse.v1.Stop
+	(*Evidence)(nil),     // 30: synapse.v1.Evidence
+	(*Exit)(nil),         // 31: synapse.v1.Exit
+	(*Exited)(nil),       // 32: synapse.v1.Exited
+	(*Ended)(nil),        // 33: synapse.v1.Ended
+	(*Forget)(nil),       // 34: synapse.v1.Forget
+	(*SliceReport)(nil),  // 35: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 36: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 37: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 38: synapse.v1.SliceRecord
+	(*Token)(nil),        // 39: synapse.v1.Token
+	(*Incarnation)(nil),  // 40: synapse.v1.Incarnation
+	(*Resources)(nil),    // 41: synapse.v1.Resources
+	(*GpuShare)(nil),     // 42: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 43: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	38, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	39, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	38, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	39, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	40, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	40, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	41, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	39, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	40, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	39, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	40, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	41, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	41, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	42, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
 	7,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
 	9,  // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
 	8,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
 	10, // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
 	8,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	35, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	36, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
 	7,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
 	8,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
 	7,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	42, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	43, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
 	9,  // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
 	8,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
 	8,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
@@ -3114,38 +3236,39 @@ var file_messages_gang_proto_depIdxs = []int32{
 	7,  // 28: synapse.v1.Warn.order:type_name -> synapse.v1.Order
 	1,  // 29: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
 	8,  // 30: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
-	7,  // 31: synapse.v1.Stop.order:type_name -> synapse.v1.Order
-	1,  // 32: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
-	4,  // 33: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
-	5,  // 34: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
-	2,  // 35: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
-	3,  // 36: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	29, // 37: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
-	8,  // 38: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	30, // 39: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
-	8,  // 40: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	30, // 41: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
-	7,  // 42: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	38, // 43: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
-	6,  // 44: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
-	10, // 45: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	30, // 46: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	40, // 47: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	40, // 48: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	41, // 49: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	34, // 50: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	37, // 51: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	38, // 52: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
-	6,  // 53: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
-	10, // 54: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	30, // 55: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	42, // 56: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
-	1,  // 57: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	27, // 31: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
+	7,  // 32: synapse.v1.Stop.order:type_name -> synapse.v1.Order
+	1,  // 33: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
+	4,  // 34: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
+	5,  // 35: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
+	2,  // 36: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
+	3,  // 37: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
+	30, // 38: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
+	8,  // 39: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
+	31, // 40: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	8,  // 41: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
+	31, // 42: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	7,  // 43: synapse.v1.Forget.order:type_name -> synapse.v1.Order
+	39, // 44: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	6,  // 45: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
+	10, // 46: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
+	31, // 47: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	41, // 48: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	41, // 49: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	42, // 50: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	35, // 51: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	38, // 52: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	39, // 53: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	6,  // 54: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
+	10, // 55: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
+	31, // 56: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	43, // 57: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	1,  // 58: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_messages_gang_proto_init() }
@@ -3161,7 +3284,7 @@ func file_messages_gang_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -72,6 +72,106 @@ func (Split) EnumDescriptor() ([]byte, []int) {
 	return file_messages_job_proto_rawDescGZIP(), []int{0}
 }
 
+// SaveAck is the way in which a task acknowledges that it has saved a checkpoint.
+type SaveAck int32
+
+const (
+	SaveAck_SAVE_ACK_UNSPECIFIED SaveAck = 0 // same as SAVE_ACK_FILE
+	SaveAck_SAVE_ACK_FILE        SaveAck = 1 // a line in the file ack.RANK in $SYNAPSE_CHECKPOINT_DIR
+	SaveAck_SAVE_ACK_EXIT        SaveAck = 2 // exit code 85
+)
+
+// Enum value maps for SaveAck.
+var (
+	SaveAck_name = map[int32]string{
+		0: "SAVE_ACK_UNSPECIFIED",
+		1: "SAVE_ACK_FILE",
+		2: "SAVE_ACK_EXIT",
+	}
+	SaveAck_value = map[string]int32{
+		"SAVE_ACK_UNSPECIFIED": 0,
+		"SAVE_ACK_FILE":        1,
+		"SAVE_ACK_EXIT":        2,
+	}
+)
+
+func (x SaveAck) Enum() *SaveAck {
+	p := new(SaveAck)
+	*p = x
+	return p
+}
+
+func (x SaveAck) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SaveAck) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_job_proto_enumTypes[1].Descriptor()
+}
+
+func (SaveAck) Type() protoreflect.EnumType {
+	return &file_messages_job_proto_enumTypes[1]
+}
+
+func (x SaveAck) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SaveAck.Descriptor instead.
+func (SaveAck) EnumDescriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{1}
+}
+
+// SaveCommit is the set of tasks that must acknowledge a checkpoint of their gang.
+type SaveCommit int32
+
+const (
+	SaveCommit_SAVE_COMMIT_UNSPECIFIED SaveCommit = 0 // same as SAVE_COMMIT_ALL
+	SaveCommit_SAVE_COMMIT_ALL         SaveCommit = 1
+	SaveCommit_SAVE_COMMIT_RANK0       SaveCommit = 2 // only rank 0, which writes the checkpoint of the gang
+)
+
+// Enum value maps for SaveCommit.
+var (
+	SaveCommit_name = map[int32]string{
+		0: "SAVE_COMMIT_UNSPECIFIED",
+		1: "SAVE_COMMIT_ALL",
+		2: "SAVE_COMMIT_RANK0",
+	}
+	SaveCommit_value = map[string]int32{
+		"SAVE_COMMIT_UNSPECIFIED": 0,
+		"SAVE_COMMIT_ALL":         1,
+		"SAVE_COMMIT_RANK0":       2,
+	}
+)
+
+func (x SaveCommit) Enum() *SaveCommit {
+	p := new(SaveCommit)
+	*p = x
+	return p
+}
+
+func (x SaveCommit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SaveCommit) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_job_proto_enumTypes[2].Descriptor()
+}
+
+func (SaveCommit) Type() protoreflect.EnumType {
+	return &file_messages_job_proto_enumTypes[2]
+}
+
+func (x SaveCommit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SaveCommit.Descriptor instead.
+func (SaveCommit) EnumDescriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{2}
+}
+
 // AfterEnd is the result of an earlier job that a dependent job requires.
 type AfterEnd int32
 
@@ -115,11 +215,11 @@ func (x AfterEnd) String() string {
 }
 
 func (AfterEnd) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_job_proto_enumTypes[1].Descriptor()
+	return file_messages_job_proto_enumTypes[3].Descriptor()
 }
 
 func (AfterEnd) Type() protoreflect.EnumType {
-	return &file_messages_job_proto_enumTypes[1]
+	return &file_messages_job_proto_enumTypes[3]
 }
 
 func (x AfterEnd) Number() protoreflect.EnumNumber {
@@ -128,7 +228,7 @@ func (x AfterEnd) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AfterEnd.Descriptor instead.
 func (AfterEnd) EnumDescriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{1}
+	return file_messages_job_proto_rawDescGZIP(), []int{3}
 }
 
 // GangSpec is the shape of a gang: either replicas of JobSpec.each, or a total that is split with one task per node.
@@ -373,6 +473,75 @@ func (x *WarnSpec) GetAheadMs() int64 {
 	return 0
 }
 
+// CheckpointSpec makes the scheduler request a checkpoint before it stops the job.
+type CheckpointSpec struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Signal        int32                  `protobuf:"varint,1,opt,name=signal,proto3" json:"signal,omitempty"`                  // sent with the request
+	GraceMs       int64                  `protobuf:"varint,2,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"` // how long the tasks may take to save
+	Ack           SaveAck                `protobuf:"varint,3,opt,name=ack,proto3,enum=synapse.v1.SaveAck" json:"ack,omitempty"`
+	Commit        SaveCommit             `protobuf:"varint,4,opt,name=commit,proto3,enum=synapse.v1.SaveCommit" json:"commit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointSpec) Reset() {
+	*x = CheckpointSpec{}
+	mi := &file_messages_job_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointSpec) ProtoMessage() {}
+
+func (x *CheckpointSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointSpec.ProtoReflect.Descriptor instead.
+func (*CheckpointSpec) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CheckpointSpec) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+func (x *CheckpointSpec) GetGraceMs() int64 {
+	if x != nil {
+		return x.GraceMs
+	}
+	return 0
+}
+
+func (x *CheckpointSpec) GetAck() SaveAck {
+	if x != nil {
+		return x.Ack
+	}
+	return SaveAck_SAVE_ACK_UNSPECIFIED
+}
+
+func (x *CheckpointSpec) GetCommit() SaveCommit {
+	if x != nil {
+		return x.Commit
+	}
+	return SaveCommit_SAVE_COMMIT_UNSPECIFIED
+}
+
 type RestartSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // failures of tasks; failures of nodes have a separate limit
@@ -384,7 +553,7 @@ type RestartSpec struct {
 
 func (x *RestartSpec) Reset() {
 	*x = RestartSpec{}
-	mi := &file_messages_job_proto_msgTypes[4]
+	mi := &file_messages_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +565,7 @@ func (x *RestartSpec) String() string {
 func (*RestartSpec) ProtoMessage() {}
 
 func (x *RestartSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[4]
+	mi := &file_messages_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +578,7 @@ func (x *RestartSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartSpec.ProtoReflect.Descriptor instead.
 func (*RestartSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{4}
+	return file_messages_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RestartSpec) GetLimit() int32 {
@@ -447,7 +616,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_messages_job_proto_msgTypes[5]
+	mi := &file_messages_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +628,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[5]
+	mi := &file_messages_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +641,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{5}
+	return file_messages_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Script) GetName() string {
@@ -522,7 +691,7 @@ type Secret struct {
 
 func (x *Secret) Reset() {
 	*x = Secret{}
-	mi := &file_messages_job_proto_msgTypes[6]
+	mi := &file_messages_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +703,7 @@ func (x *Secret) String() string {
 func (*Secret) ProtoMessage() {}
 
 func (x *Secret) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[6]
+	mi := &file_messages_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +716,7 @@ func (x *Secret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Secret.ProtoReflect.Descriptor instead.
 func (*Secret) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{6}
+	return file_messages_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Secret) GetName() string {
@@ -581,7 +750,7 @@ type Secrets struct {
 
 func (x *Secrets) Reset() {
 	*x = Secrets{}
-	mi := &file_messages_job_proto_msgTypes[7]
+	mi := &file_messages_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +762,7 @@ func (x *Secrets) String() string {
 func (*Secrets) ProtoMessage() {}
 
 func (x *Secrets) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[7]
+	mi := &file_messages_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +775,7 @@ func (x *Secrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Secrets.ProtoReflect.Descriptor instead.
 func (*Secrets) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{7}
+	return file_messages_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Secrets) GetSecrets() []*Secret {
@@ -628,7 +797,7 @@ type After struct {
 
 func (x *After) Reset() {
 	*x = After{}
-	mi := &file_messages_job_proto_msgTypes[8]
+	mi := &file_messages_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +809,7 @@ func (x *After) String() string {
 func (*After) ProtoMessage() {}
 
 func (x *After) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[8]
+	mi := &file_messages_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +822,7 @@ func (x *After) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use After.ProtoReflect.Descriptor instead.
 func (*After) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{8}
+	return file_messages_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *After) GetJob() string {
@@ -689,7 +858,7 @@ type IndexRange struct {
 
 func (x *IndexRange) Reset() {
 	*x = IndexRange{}
-	mi := &file_messages_job_proto_msgTypes[9]
+	mi := &file_messages_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +870,7 @@ func (x *IndexRange) String() string {
 func (*IndexRange) ProtoMessage() {}
 
 func (x *IndexRange) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[9]
+	mi := &file_messages_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +883,7 @@ func (x *IndexRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexRange.ProtoReflect.Descriptor instead.
 func (*IndexRange) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{9}
+	return file_messages_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *IndexRange) GetFirst() int32 {
@@ -749,7 +918,7 @@ type ArraySpec struct {
 
 func (x *ArraySpec) Reset() {
 	*x = ArraySpec{}
-	mi := &file_messages_job_proto_msgTypes[10]
+	mi := &file_messages_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +930,7 @@ func (x *ArraySpec) String() string {
 func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[10]
+	mi := &file_messages_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +943,7 @@ func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{10}
+	return file_messages_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ArraySpec) GetIndices() []*IndexRange {
@@ -807,7 +976,7 @@ type Element struct {
 
 func (x *Element) Reset() {
 	*x = Element{}
-	mi := &file_messages_job_proto_msgTypes[11]
+	mi := &file_messages_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +988,7 @@ func (x *Element) String() string {
 func (*Element) ProtoMessage() {}
 
 func (x *Element) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[11]
+	mi := &file_messages_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +1001,7 @@ func (x *Element) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Element.ProtoReflect.Descriptor instead.
 func (*Element) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{11}
+	return file_messages_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Element) GetArray() string {
@@ -896,7 +1065,7 @@ type ProgressSpec struct {
 
 func (x *ProgressSpec) Reset() {
 	*x = ProgressSpec{}
-	mi := &file_messages_job_proto_msgTypes[12]
+	mi := &file_messages_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1077,7 @@ func (x *ProgressSpec) String() string {
 func (*ProgressSpec) ProtoMessage() {}
 
 func (x *ProgressSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[12]
+	mi := &file_messages_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1090,7 @@ func (x *ProgressSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressSpec.ProtoReflect.Descriptor instead.
 func (*ProgressSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{12}
+	return file_messages_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ProgressSpec) GetPattern() string {
@@ -983,16 +1152,17 @@ type JobSpec struct {
 	NotPreemptible bool       `protobuf:"varint,40,opt,name=not_preemptible,json=notPreemptible,proto3" json:"not_preemptible,omitempty"` // never stopped for another job, and therefore limited to its queue's quota
 	CheckpointMs   int64      `protobuf:"varint,41,opt,name=checkpoint_ms,json=checkpointMs,proto3" json:"checkpoint_ms,omitempty"`       // interval between checkpoints, which is the most work that a stop loses; 0: unknown
 	// Only names and kinds; the values are sealed in the job's record, and the node requests them.
-	Secrets       []*Secret     `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	Progress      *ProgressSpec `protobuf:"bytes,44,opt,name=progress,proto3" json:"progress,omitempty"` // unset: no pattern
-	Title         string        `protobuf:"bytes,43,opt,name=title,proto3" json:"title,omitempty"`       // the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
+	Secrets       []*Secret       `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Checkpoint    *CheckpointSpec `protobuf:"bytes,50,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // unset: the job is stopped without a request to save
+	Progress      *ProgressSpec   `protobuf:"bytes,44,opt,name=progress,proto3" json:"progress,omitempty"`     // unset: no pattern
+	Title         string          `protobuf:"bytes,43,opt,name=title,proto3" json:"title,omitempty"`           // the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_messages_job_proto_msgTypes[13]
+	mi := &file_messages_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1174,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[13]
+	mi := &file_messages_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1187,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{13}
+	return file_messages_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobSpec) GetName() string {
@@ -1293,6 +1463,13 @@ func (x *JobSpec) GetSecrets() []*Secret {
 	return nil
 }
 
+func (x *JobSpec) GetCheckpoint() *CheckpointSpec {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
 func (x *JobSpec) GetProgress() *ProgressSpec {
 	if x != nil {
 		return x.Progress
@@ -1329,7 +1506,12 @@ const file_messages_job_proto_rawDesc = "" +
 	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\"=\n" +
 	"\bWarnSpec\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bahead_ms\x18\x02 \x01(\x03R\aaheadMs\"X\n" +
+	"\bahead_ms\x18\x02 \x01(\x03R\aaheadMs\"\x9a\x01\n" +
+	"\x0eCheckpointSpec\x12\x16\n" +
+	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
+	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\x12%\n" +
+	"\x03ack\x18\x03 \x01(\x0e2\x13.synapse.v1.SaveAckR\x03ack\x12.\n" +
+	"\x06commit\x18\x04 \x01(\x0e2\x16.synapse.v1.SaveCommitR\x06commit\"X\n" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
@@ -1370,7 +1552,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\aarrival\x18\a \x01(\x04R\aarrival\"K\n" +
 	"\fProgressSpec\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12!\n" +
-	"\fkubeflow_off\x18\x02 \x01(\bR\vkubeflowOff\"\x84\f\n" +
+	"\fkubeflow_off\x18\x02 \x01(\bR\vkubeflowOff\"\xc0\f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -1413,13 +1595,25 @@ const file_messages_job_proto_rawDesc = "" +
 	"\aelement\x18$ \x01(\v2\x13.synapse.v1.ElementR\aelement\x12'\n" +
 	"\x0fnot_preemptible\x18( \x01(\bR\x0enotPreemptible\x12#\n" +
 	"\rcheckpoint_ms\x18) \x01(\x03R\fcheckpointMs\x12,\n" +
-	"\asecrets\x18* \x03(\v2\x12.synapse.v1.SecretR\asecrets\x124\n" +
+	"\asecrets\x18* \x03(\v2\x12.synapse.v1.SecretR\asecrets\x12:\n" +
+	"\n" +
+	"checkpoint\x182 \x01(\v2\x1a.synapse.v1.CheckpointSpecR\n" +
+	"checkpoint\x124\n" +
 	"\bprogress\x18, \x01(\v2\x18.synapse.v1.ProgressSpecR\bprogress\x12\x14\n" +
 	"\x05title\x18+ \x01(\tR\x05title*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
-	"\tSPLIT_ANY\x10\x02*\x8e\x01\n" +
+	"\tSPLIT_ANY\x10\x02*I\n" +
+	"\aSaveAck\x12\x18\n" +
+	"\x14SAVE_ACK_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rSAVE_ACK_FILE\x10\x01\x12\x11\n" +
+	"\rSAVE_ACK_EXIT\x10\x02*U\n" +
+	"\n" +
+	"SaveCommit\x12\x1b\n" +
+	"\x17SAVE_COMMIT_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fSAVE_COMMIT_ALL\x10\x01\x12\x15\n" +
+	"\x11SAVE_COMMIT_RANK0\x10\x02*\x8e\x01\n" +
 	"\bAfterEnd\x12\x19\n" +
 	"\x15AFTER_END_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fAFTER_END_OK\x10\x01\x12\x11\n" +
@@ -1440,61 +1634,67 @@ func file_messages_job_proto_rawDescGZIP() []byte {
 	return file_messages_job_proto_rawDescData
 }
 
-var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_messages_job_proto_goTypes = []any{
-	(Split)(0),           // 0: synapse.v1.Split
-	(AfterEnd)(0),        // 1: synapse.v1.AfterEnd
-	(*GangSpec)(nil),     // 2: synapse.v1.GangSpec
-	(*TopologySpec)(nil), // 3: synapse.v1.TopologySpec
-	(*StopSpec)(nil),     // 4: synapse.v1.StopSpec
-	(*WarnSpec)(nil),     // 5: synapse.v1.WarnSpec
-	(*RestartSpec)(nil),  // 6: synapse.v1.RestartSpec
-	(*Script)(nil),       // 7: synapse.v1.Script
-	(*Secret)(nil),       // 8: synapse.v1.Secret
-	(*Secrets)(nil),      // 9: synapse.v1.Secrets
-	(*After)(nil),        // 10: synapse.v1.After
-	(*IndexRange)(nil),   // 11: synapse.v1.IndexRange
-	(*ArraySpec)(nil),    // 12: synapse.v1.ArraySpec
-	(*Element)(nil),      // 13: synapse.v1.Element
-	(*ProgressSpec)(nil), // 14: synapse.v1.ProgressSpec
-	(*JobSpec)(nil),      // 15: synapse.v1.JobSpec
-	(*Resources)(nil),    // 16: synapse.v1.Resources
-	(*Label)(nil),        // 17: synapse.v1.Label
-	(*EnvVar)(nil),       // 18: synapse.v1.EnvVar
-	(*Mount)(nil),        // 19: synapse.v1.Mount
-	(Network)(0),         // 20: synapse.v1.Network
-	(Launch)(0),          // 21: synapse.v1.Launch
+	(Split)(0),             // 0: synapse.v1.Split
+	(SaveAck)(0),           // 1: synapse.v1.SaveAck
+	(SaveCommit)(0),        // 2: synapse.v1.SaveCommit
+	(AfterEnd)(0),          // 3: synapse.v1.AfterEnd
+	(*GangSpec)(nil),       // 4: synapse.v1.GangSpec
+	(*TopologySpec)(nil),   // 5: synapse.v1.TopologySpec
+	(*StopSpec)(nil),       // 6: synapse.v1.StopSpec
+	(*WarnSpec)(nil),       // 7: synapse.v1.WarnSpec
+	(*CheckpointSpec)(nil), // 8: synapse.v1.CheckpointSpec
+	(*RestartSpec)(nil),    // 9: synapse.v1.RestartSpec
+	(*Script)(nil),         // 10: synapse.v1.Script
+	(*Secret)(nil),         // 11: synapse.v1.Secret
+	(*Secrets)(nil),        // 12: synapse.v1.Secrets
+	(*After)(nil),          // 13: synapse.v1.After
+	(*IndexRange)(nil),     // 14: synapse.v1.IndexRange
+	(*ArraySpec)(nil),      // 15: synapse.v1.ArraySpec
+	(*Element)(nil),        // 16: synapse.v1.Element
+	(*ProgressSpec)(nil),   // 17: synapse.v1.ProgressSpec
+	(*JobSpec)(nil),        // 18: synapse.v1.JobSpec
+	(*Resources)(nil),      // 19: synapse.v1.Resources
+	(*Label)(nil),          // 20: synapse.v1.Label
+	(*EnvVar)(nil),         // 21: synapse.v1.EnvVar
+	(*Mount)(nil),          // 22: synapse.v1.Mount
+	(Network)(0),           // 23: synapse.v1.Network
+	(Launch)(0),            // 24: synapse.v1.Launch
 }
 var file_messages_job_proto_depIdxs = []int32{
-	16, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
+	19, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
 	0,  // 1: synapse.v1.GangSpec.split:type_name -> synapse.v1.Split
-	8,  // 2: synapse.v1.Secrets.secrets:type_name -> synapse.v1.Secret
-	1,  // 3: synapse.v1.After.end:type_name -> synapse.v1.AfterEnd
-	11, // 4: synapse.v1.ArraySpec.indices:type_name -> synapse.v1.IndexRange
-	17, // 5: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
-	2,  // 6: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
-	16, // 7: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
-	3,  // 8: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
-	17, // 9: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
-	18, // 10: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
-	19, // 11: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
-	4,  // 12: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
-	6,  // 13: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
-	7,  // 14: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
-	20, // 15: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
-	21, // 16: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
-	5,  // 17: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
-	10, // 18: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
-	12, // 19: synapse.v1.JobSpec.array:type_name -> synapse.v1.ArraySpec
-	13, // 20: synapse.v1.JobSpec.element:type_name -> synapse.v1.Element
-	8,  // 21: synapse.v1.JobSpec.secrets:type_name -> synapse.v1.Secret
-	14, // 22: synapse.v1.JobSpec.progress:type_name -> synapse.v1.ProgressSpec
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	1,  // 2: synapse.v1.CheckpointSpec.ack:type_name -> synapse.v1.SaveAck
+	2,  // 3: synapse.v1.CheckpointSpec.commit:type_name -> synapse.v1.SaveCommit
+	11, // 4: synapse.v1.Secrets.secrets:type_name -> synapse.v1.Secret
+	3,  // 5: synapse.v1.After.end:type_name -> synapse.v1.AfterEnd
+	14, // 6: synapse.v1.ArraySpec.indices:type_name -> synapse.v1.IndexRange
+	20, // 7: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
+	4,  // 8: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
+	19, // 9: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
+	5,  // 10: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
+	20, // 11: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
+	21, // 12: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
+	22, // 13: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
+	6,  // 14: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
+	9,  // 15: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
+	10, // 16: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
+	23, // 17: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
+	24, // 18: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
+	7,  // 19: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
+	13, // 20: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
+	15, // 21: synapse.v1.JobSpec.array:type_name -> synapse.v1.ArraySpec
+	16, // 22: synapse.v1.JobSpec.element:type_name -> synapse.v1.Element
+	11, // 23: synapse.v1.JobSpec.secrets:type_name -> synapse.v1.Secret
+	8,  // 24: synapse.v1.JobSpec.checkpoint:type_name -> synapse.v1.CheckpointSpec
+	17, // 25: synapse.v1.JobSpec.progress:type_name -> synapse.v1.ProgressSpec
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }
@@ -1508,8 +1708,8 @@ func file_messages_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_job_proto_rawDesc), len(file_messages_job_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   14,
+			NumEnums:      4,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -222,6 +222,59 @@ func (m *WarnSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *CheckpointSpec) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *CheckpointSpec) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *CheckpointSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Commit != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Commit))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Ack != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Ack))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.GraceMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GraceMs))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Signal != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Signal))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *RestartSpec) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -743,6 +796,18 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Checkpoint != nil {
+		size, err := m.Checkpoint.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x92
+	}
 	if m.Progress != nil {
 		size, err := m.Progress.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1217,6 +1282,28 @@ func (m *WarnSpec) SizeVT() (n int) {
 	return n
 }
 
+func (m *CheckpointSpec) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Signal != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Signal))
+	}
+	if m.GraceMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.GraceMs))
+	}
+	if m.Ack != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Ack))
+	}
+	if m.Commit != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Commit))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *RestartSpec) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -1583,6 +1670,10 @@ func (m *JobSpec) SizeVT() (n int) {
 	}
 	if m.Progress != nil {
 		l = m.Progress.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Checkpoint != nil {
+		l = m.Checkpoint.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)

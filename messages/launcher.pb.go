@@ -603,6 +603,8 @@ type WarnTask struct {
 	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`
 	Of            int64                  `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`
 	Signal        int32                  `protobuf:"varint,6,opt,name=signal,proto3" json:"signal,omitempty"`
+	Request       uint64                 `protobuf:"varint,7,opt,name=request,proto3" json:"request,omitempty"` // same as in Warn, like the next field
+	Subject       string                 `protobuf:"bytes,8,opt,name=subject,proto3" json:"subject,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -679,6 +681,20 @@ func (x *WarnTask) GetSignal() int32 {
 	return 0
 }
 
+func (x *WarnTask) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *WarnTask) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
 type TaskWarned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -731,6 +747,60 @@ func (x *TaskWarned) GetNumber() uint64 {
 	return 0
 }
 
+// launcher → Task. The task has acknowledged a checkpoint, or its file cannot be read. Sent after each change, and
+// again after each WarnTask.
+type TaskSaved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Saved         *RankSaved             `protobuf:"bytes,2,opt,name=saved,proto3" json:"saved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskSaved) Reset() {
+	*x = TaskSaved{}
+	mi := &file_messages_launcher_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskSaved) ProtoMessage() {}
+
+func (x *TaskSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskSaved.ProtoReflect.Descriptor instead.
+func (*TaskSaved) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TaskSaved) GetId() *TaskId {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *TaskSaved) GetSaved() *RankSaved {
+	if x != nil {
+		return x.Saved
+	}
+	return nil
+}
+
 // Task → launcher. Sends the signal, waits for the grace period, then kills. Answered by TaskGone, also for an unknown
 // ID.
 type StopTask struct {
@@ -744,7 +814,7 @@ type StopTask struct {
 
 func (x *StopTask) Reset() {
 	*x = StopTask{}
-	mi := &file_messages_launcher_proto_msgTypes[10]
+	mi := &file_messages_launcher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +826,7 @@ func (x *StopTask) String() string {
 func (*StopTask) ProtoMessage() {}
 
 func (x *StopTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[10]
+	mi := &file_messages_launcher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +839,7 @@ func (x *StopTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTask.ProtoReflect.Descriptor instead.
 func (*StopTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{10}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StopTask) GetId() *TaskId {
@@ -804,7 +874,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_messages_launcher_proto_msgTypes[11]
+	mi := &file_messages_launcher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +886,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[11]
+	mi := &file_messages_launcher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +899,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{11}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Metric) GetName() string {
@@ -862,7 +932,7 @@ type TaskProgress struct {
 
 func (x *TaskProgress) Reset() {
 	*x = TaskProgress{}
-	mi := &file_messages_launcher_proto_msgTypes[12]
+	mi := &file_messages_launcher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +944,7 @@ func (x *TaskProgress) String() string {
 func (*TaskProgress) ProtoMessage() {}
 
 func (x *TaskProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[12]
+	mi := &file_messages_launcher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +957,7 @@ func (x *TaskProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskProgress.ProtoReflect.Descriptor instead.
 func (*TaskProgress) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{12}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskProgress) GetId() *TaskId {
@@ -948,7 +1018,7 @@ type StatsTask struct {
 
 func (x *StatsTask) Reset() {
 	*x = StatsTask{}
-	mi := &file_messages_launcher_proto_msgTypes[13]
+	mi := &file_messages_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1030,7 @@ func (x *StatsTask) String() string {
 func (*StatsTask) ProtoMessage() {}
 
 func (x *StatsTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[13]
+	mi := &file_messages_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1043,7 @@ func (x *StatsTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsTask.ProtoReflect.Descriptor instead.
 func (*StatsTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{13}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StatsTask) GetId() *TaskId {
@@ -996,7 +1066,7 @@ type TaskStats struct {
 
 func (x *TaskStats) Reset() {
 	*x = TaskStats{}
-	mi := &file_messages_launcher_proto_msgTypes[14]
+	mi := &file_messages_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1078,7 @@ func (x *TaskStats) String() string {
 func (*TaskStats) ProtoMessage() {}
 
 func (x *TaskStats) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[14]
+	mi := &file_messages_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1091,7 @@ func (x *TaskStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStats.ProtoReflect.Descriptor instead.
 func (*TaskStats) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{14}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TaskStats) GetId() *TaskId {
@@ -1072,7 +1142,7 @@ type LogsTask struct {
 
 func (x *LogsTask) Reset() {
 	*x = LogsTask{}
-	mi := &file_messages_launcher_proto_msgTypes[15]
+	mi := &file_messages_launcher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1154,7 @@ func (x *LogsTask) String() string {
 func (*LogsTask) ProtoMessage() {}
 
 func (x *LogsTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[15]
+	mi := &file_messages_launcher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1167,7 @@ func (x *LogsTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsTask.ProtoReflect.Descriptor instead.
 func (*LogsTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{15}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LogsTask) GetId() *TaskId {
@@ -1149,7 +1219,7 @@ type TaskLogs struct {
 
 func (x *TaskLogs) Reset() {
 	*x = TaskLogs{}
-	mi := &file_messages_launcher_proto_msgTypes[16]
+	mi := &file_messages_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1231,7 @@ func (x *TaskLogs) String() string {
 func (*TaskLogs) ProtoMessage() {}
 
 func (x *TaskLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[16]
+	mi := &file_messages_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1244,7 @@ func (x *TaskLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogs.ProtoReflect.Descriptor instead.
 func (*TaskLogs) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{16}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TaskLogs) GetId() *TaskId {
@@ -1226,7 +1296,7 @@ type ExecTask struct {
 
 func (x *ExecTask) Reset() {
 	*x = ExecTask{}
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1308,7 @@ func (x *ExecTask) String() string {
 func (*ExecTask) ProtoMessage() {}
 
 func (x *ExecTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1321,7 @@ func (x *ExecTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTask.ProtoReflect.Descriptor instead.
 func (*ExecTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExecTask) GetId() *TaskId {
@@ -1293,7 +1363,7 @@ type ExecRefused struct {
 
 func (x *ExecRefused) Reset() {
 	*x = ExecRefused{}
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1375,7 @@ func (x *ExecRefused) String() string {
 func (*ExecRefused) ProtoMessage() {}
 
 func (x *ExecRefused) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1388,7 @@ func (x *ExecRefused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRefused.ProtoReflect.Descriptor instead.
 func (*ExecRefused) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExecRefused) GetId() *TaskId {
@@ -1352,7 +1422,7 @@ type ForgetTask struct {
 
 func (x *ForgetTask) Reset() {
 	*x = ForgetTask{}
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1434,7 @@ func (x *ForgetTask) String() string {
 func (*ForgetTask) ProtoMessage() {}
 
 func (x *ForgetTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1447,7 @@ func (x *ForgetTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetTask.ProtoReflect.Descriptor instead.
 func (*ForgetTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ForgetTask) GetId() *TaskId {
@@ -1396,7 +1466,7 @@ type ListTasks struct {
 
 func (x *ListTasks) Reset() {
 	*x = ListTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1478,7 @@ func (x *ListTasks) String() string {
 func (*ListTasks) ProtoMessage() {}
 
 func (x *ListTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1491,7 @@ func (x *ListTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasks.ProtoReflect.Descriptor instead.
 func (*ListTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 type TaskEntry struct {
@@ -1438,7 +1508,7 @@ type TaskEntry struct {
 
 func (x *TaskEntry) Reset() {
 	*x = TaskEntry{}
-	mi := &file_messages_launcher_proto_msgTypes[21]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1520,7 @@ func (x *TaskEntry) String() string {
 func (*TaskEntry) ProtoMessage() {}
 
 func (x *TaskEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[21]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1533,7 @@ func (x *TaskEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEntry.ProtoReflect.Descriptor instead.
 func (*TaskEntry) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TaskEntry) GetId() *TaskId {
@@ -1512,7 +1582,7 @@ type TaskList struct {
 
 func (x *TaskList) Reset() {
 	*x = TaskList{}
-	mi := &file_messages_launcher_proto_msgTypes[22]
+	mi := &file_messages_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1594,7 @@ func (x *TaskList) String() string {
 func (*TaskList) ProtoMessage() {}
 
 func (x *TaskList) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[22]
+	mi := &file_messages_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1607,7 @@ func (x *TaskList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskList.ProtoReflect.Descriptor instead.
 func (*TaskList) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TaskList) GetTasks() []*TaskEntry {
@@ -1574,7 +1644,7 @@ type MachineHealth struct {
 
 func (x *MachineHealth) Reset() {
 	*x = MachineHealth{}
-	mi := &file_messages_launcher_proto_msgTypes[23]
+	mi := &file_messages_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1656,7 @@ func (x *MachineHealth) String() string {
 func (*MachineHealth) ProtoMessage() {}
 
 func (x *MachineHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[23]
+	mi := &file_messages_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1669,7 @@ func (x *MachineHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHealth.ProtoReflect.Descriptor instead.
 func (*MachineHealth) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{23}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MachineHealth) GetUnwell() string {
@@ -1642,7 +1712,7 @@ type CheckMachine struct {
 
 func (x *CheckMachine) Reset() {
 	*x = CheckMachine{}
-	mi := &file_messages_launcher_proto_msgTypes[24]
+	mi := &file_messages_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1724,7 @@ func (x *CheckMachine) String() string {
 func (*CheckMachine) ProtoMessage() {}
 
 func (x *CheckMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[24]
+	mi := &file_messages_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1737,7 @@ func (x *CheckMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckMachine.ProtoReflect.Descriptor instead.
 func (*CheckMachine) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{24}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CheckMachine) GetOccasion() CheckOccasion {
@@ -1695,7 +1765,7 @@ type MachineChecked struct {
 
 func (x *MachineChecked) Reset() {
 	*x = MachineChecked{}
-	mi := &file_messages_launcher_proto_msgTypes[25]
+	mi := &file_messages_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1777,7 @@ func (x *MachineChecked) String() string {
 func (*MachineChecked) ProtoMessage() {}
 
 func (x *MachineChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[25]
+	mi := &file_messages_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1790,7 @@ func (x *MachineChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineChecked.ProtoReflect.Descriptor instead.
 func (*MachineChecked) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{25}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MachineChecked) GetHealth() *MachineHealth {
@@ -1748,7 +1818,7 @@ type UidsInUse struct {
 
 func (x *UidsInUse) Reset() {
 	*x = UidsInUse{}
-	mi := &file_messages_launcher_proto_msgTypes[26]
+	mi := &file_messages_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1830,7 @@ func (x *UidsInUse) String() string {
 func (*UidsInUse) ProtoMessage() {}
 
 func (x *UidsInUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[26]
+	mi := &file_messages_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1843,7 @@ func (x *UidsInUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UidsInUse.ProtoReflect.Descriptor instead.
 func (*UidsInUse) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{26}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UidsInUse) GetUids() []uint32 {
@@ -1794,7 +1864,7 @@ type KeepTasks struct {
 
 func (x *KeepTasks) Reset() {
 	*x = KeepTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[27]
+	mi := &file_messages_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1876,7 @@ func (x *KeepTasks) String() string {
 func (*KeepTasks) ProtoMessage() {}
 
 func (x *KeepTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[27]
+	mi := &file_messages_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1889,7 @@ func (x *KeepTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepTasks.ProtoReflect.Descriptor instead.
 func (*KeepTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{27}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KeepTasks) GetHeardNs() int64 {
@@ -1840,7 +1910,7 @@ type GpuFaulted struct {
 
 func (x *GpuFaulted) Reset() {
 	*x = GpuFaulted{}
-	mi := &file_messages_launcher_proto_msgTypes[28]
+	mi := &file_messages_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1922,7 @@ func (x *GpuFaulted) String() string {
 func (*GpuFaulted) ProtoMessage() {}
 
 func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[28]
+	mi := &file_messages_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +1935,7 @@ func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFaulted.ProtoReflect.Descriptor instead.
 func (*GpuFaulted) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{28}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GpuFaulted) GetGpuId() string {
@@ -1893,7 +1963,7 @@ type GpuRecovered struct {
 
 func (x *GpuRecovered) Reset() {
 	*x = GpuRecovered{}
-	mi := &file_messages_launcher_proto_msgTypes[29]
+	mi := &file_messages_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +1975,7 @@ func (x *GpuRecovered) String() string {
 func (*GpuRecovered) ProtoMessage() {}
 
 func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[29]
+	mi := &file_messages_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +1988,7 @@ func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRecovered.ProtoReflect.Descriptor instead.
 func (*GpuRecovered) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{29}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GpuRecovered) GetGpuId() string {
@@ -1974,18 +2044,23 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\n" +
 	"SignalTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
-	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\xb0\x01\n" +
+	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\xe4\x01\n" +
 	"\bWarnTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12'\n" +
 	"\x05cause\x18\x03 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x17\n" +
 	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x0e\n" +
 	"\x02of\x18\x05 \x01(\x03R\x02of\x12\x16\n" +
-	"\x06signal\x18\x06 \x01(\x05R\x06signal\"H\n" +
+	"\x06signal\x18\x06 \x01(\x05R\x06signal\x12\x18\n" +
+	"\arequest\x18\a \x01(\x04R\arequest\x12\x18\n" +
+	"\asubject\x18\b \x01(\tR\asubject\"H\n" +
 	"\n" +
 	"TaskWarned\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"a\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\\\n" +
+	"\tTaskSaved\x12\"\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12+\n" +
+	"\x05saved\x18\x02 \x01(\v2\x15.synapse.v1.RankSavedR\x05saved\"a\n" +
 	"\bStopTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x19\n" +
@@ -2087,7 +2162,7 @@ func file_messages_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_messages_launcher_proto_goTypes = []any{
 	(CheckOccasion)(0),     // 0: synapse.v1.CheckOccasion
 	(*TaskId)(nil),         // 1: synapse.v1.TaskId
@@ -2100,78 +2175,82 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*SignalTask)(nil),     // 8: synapse.v1.SignalTask
 	(*WarnTask)(nil),       // 9: synapse.v1.WarnTask
 	(*TaskWarned)(nil),     // 10: synapse.v1.TaskWarned
-	(*StopTask)(nil),       // 11: synapse.v1.StopTask
-	(*Metric)(nil),         // 12: synapse.v1.Metric
-	(*TaskProgress)(nil),   // 13: synapse.v1.TaskProgress
-	(*StatsTask)(nil),      // 14: synapse.v1.StatsTask
-	(*TaskStats)(nil),      // 15: synapse.v1.TaskStats
-	(*LogsTask)(nil),       // 16: synapse.v1.LogsTask
-	(*TaskLogs)(nil),       // 17: synapse.v1.TaskLogs
-	(*ExecTask)(nil),       // 18: synapse.v1.ExecTask
-	(*ExecRefused)(nil),    // 19: synapse.v1.ExecRefused
-	(*ForgetTask)(nil),     // 20: synapse.v1.ForgetTask
-	(*ListTasks)(nil),      // 21: synapse.v1.ListTasks
-	(*TaskEntry)(nil),      // 22: synapse.v1.TaskEntry
-	(*TaskList)(nil),       // 23: synapse.v1.TaskList
-	(*MachineHealth)(nil),  // 24: synapse.v1.MachineHealth
-	(*CheckMachine)(nil),   // 25: synapse.v1.CheckMachine
-	(*MachineChecked)(nil), // 26: synapse.v1.MachineChecked
-	(*UidsInUse)(nil),      // 27: synapse.v1.UidsInUse
-	(*KeepTasks)(nil),      // 28: synapse.v1.KeepTasks
-	(*GpuFaulted)(nil),     // 29: synapse.v1.GpuFaulted
-	(*GpuRecovered)(nil),   // 30: synapse.v1.GpuRecovered
-	(*Token)(nil),          // 31: synapse.v1.Token
-	(*JobSpec)(nil),        // 32: synapse.v1.JobSpec
-	(*Grant)(nil),          // 33: synapse.v1.Grant
-	(*Rendezvous)(nil),     // 34: synapse.v1.Rendezvous
-	(*Exit)(nil),           // 35: synapse.v1.Exit
-	(Cause)(0),             // 36: synapse.v1.Cause
-	(*LogTime)(nil),        // 37: synapse.v1.LogTime
-	(*StopSpec)(nil),       // 38: synapse.v1.StopSpec
+	(*TaskSaved)(nil),      // 11: synapse.v1.TaskSaved
+	(*StopTask)(nil),       // 12: synapse.v1.StopTask
+	(*Metric)(nil),         // 13: synapse.v1.Metric
+	(*TaskProgress)(nil),   // 14: synapse.v1.TaskProgress
+	(*StatsTask)(nil),      // 15: synapse.v1.StatsTask
+	(*TaskStats)(nil),      // 16: synapse.v1.TaskStats
+	(*LogsTask)(nil),       // 17: synapse.v1.LogsTask
+	(*TaskLogs)(nil),       // 18: synapse.v1.TaskLogs
+	(*ExecTask)(nil),       // 19: synapse.v1.ExecTask
+	(*ExecRefused)(nil),    // 20: synapse.v1.ExecRefused
+	(*ForgetTask)(nil),     // 21: synapse.v1.ForgetTask
+	(*ListTasks)(nil),      // 22: synapse.v1.ListTasks
+	(*TaskEntry)(nil),      // 23: synapse.v1.TaskEntry
+	(*TaskList)(nil),       // 24: synapse.v1.TaskList
+	(*MachineHealth)(nil),  // 25: synapse.v1.MachineHealth
+	(*CheckMachine)(nil),   // 26: synapse.v1.CheckMachine
+	(*MachineChecked)(nil), // 27: synapse.v1.MachineChecked
+	(*UidsInUse)(nil),      // 28: synapse.v1.UidsInUse
+	(*KeepTasks)(nil),      // 29: synapse.v1.KeepTasks
+	(*GpuFaulted)(nil),     // 30: synapse.v1.GpuFaulted
+	(*GpuRecovered)(nil),   // 31: synapse.v1.GpuRecovered
+	(*Token)(nil),          // 32: synapse.v1.Token
+	(*JobSpec)(nil),        // 33: synapse.v1.JobSpec
+	(*Grant)(nil),          // 34: synapse.v1.Grant
+	(*Rendezvous)(nil),     // 35: synapse.v1.Rendezvous
+	(*Exit)(nil),           // 36: synapse.v1.Exit
+	(Cause)(0),             // 37: synapse.v1.Cause
+	(*RankSaved)(nil),      // 38: synapse.v1.RankSaved
+	(*LogTime)(nil),        // 39: synapse.v1.LogTime
+	(*StopSpec)(nil),       // 40: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
-	31, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
+	32, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
 	1,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
-	32, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
-	33, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
+	33, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
+	34, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
 	1,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
 	1,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
-	32, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
-	33, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
-	34, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
+	33, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
+	34, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
+	35, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
 	1,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
 	1,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
-	35, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
+	36, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
 	1,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
 	1,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
 	1,  // 14: synapse.v1.WarnTask.id:type_name -> synapse.v1.TaskId
-	36, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
+	37, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
 	1,  // 16: synapse.v1.TaskWarned.id:type_name -> synapse.v1.TaskId
-	1,  // 17: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
-	1,  // 18: synapse.v1.TaskProgress.id:type_name -> synapse.v1.TaskId
-	12, // 19: synapse.v1.TaskProgress.metrics:type_name -> synapse.v1.Metric
-	1,  // 20: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 21: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
-	1,  // 22: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 23: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	37, // 24: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
-	1,  // 25: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
-	1,  // 26: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
-	1,  // 27: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	1,  // 28: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	35, // 29: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	38, // 30: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	22, // 31: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	24, // 32: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
-	0,  // 33: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
-	31, // 34: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
-	24, // 35: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
-	31, // 36: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	1,  // 17: synapse.v1.TaskSaved.id:type_name -> synapse.v1.TaskId
+	38, // 18: synapse.v1.TaskSaved.saved:type_name -> synapse.v1.RankSaved
+	1,  // 19: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
+	1,  // 20: synapse.v1.TaskProgress.id:type_name -> synapse.v1.TaskId
+	13, // 21: synapse.v1.TaskProgress.metrics:type_name -> synapse.v1.Metric
+	1,  // 22: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 23: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
+	1,  // 24: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 25: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
+	39, // 26: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
+	1,  // 27: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
+	1,  // 28: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
+	1,  // 29: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	1,  // 30: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	36, // 31: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	40, // 32: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	23, // 33: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	25, // 34: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
+	0,  // 35: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
+	32, // 36: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
+	25, // 37: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
+	32, // 38: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }
@@ -2188,7 +2267,7 @@ func file_messages_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_launcher_proto_rawDesc), len(file_messages_launcher_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1782,6 +1782,75 @@ func (x *End) GetPreemption() *Preemption {
 	return nil
 }
 
+// Saved is the last checkpoint that the gang of an attempt has acknowledged.
+type Saved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`                           // the highest step that all required ranks acknowledged; 0: they named none
+	Request       uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`                     // the request to save
+	AtUnixMs      int64                  `protobuf:"varint,3,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // by the wall clock, only for display
+	RanMs         int64                  `protobuf:"varint,4,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`            // run time of the attempt until then, by the leader's steady clock; 0: unknown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Saved) Reset() {
+	*x = Saved{}
+	mi := &file_messages_record_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Saved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Saved) ProtoMessage() {}
+
+func (x *Saved) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Saved.ProtoReflect.Descriptor instead.
+func (*Saved) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Saved) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Saved) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *Saved) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Saved) GetRanMs() int64 {
+	if x != nil {
+		return x.RanMs
+	}
+	return 0
+}
+
 // AttemptRecord is COMMIT, and with `end` also ENDED. If an ended attempt has a place without exit on an unreachable
 // node, that place is an unconfirmed allocation of the node.
 type AttemptRecord struct {
@@ -1803,14 +1872,17 @@ type AttemptRecord struct {
 	PreparingMs int64 `protobuf:"varint,13,opt,name=preparing_ms,json=preparingMs,proto3" json:"preparing_ms,omitempty"`
 	// Written with the end. Later evidence may change it until the attempt is closed. Unset if the attempt did not fail, or
 	// if an older version wrote this.
-	Verdict       *Verdict `protobuf:"bytes,20,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Verdict *Verdict `protobuf:"bytes,20,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Saved   *Saved   `protobuf:"bytes,24,opt,name=saved,proto3" json:"saved,omitempty"` // unset: no checkpoint was acknowledged
+	// The end that a user requested together with a checkpoint. It comes after the checkpoint. Unset: none.
+	Pending       *End `protobuf:"bytes,25,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1894,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1907,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{14}
+	return file_messages_record_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -1936,6 +2008,20 @@ func (x *AttemptRecord) GetVerdict() *Verdict {
 	return nil
 }
 
+func (x *AttemptRecord) GetSaved() *Saved {
+	if x != nil {
+		return x.Saved
+	}
+	return nil
+}
+
+func (x *AttemptRecord) GetPending() *End {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
+}
+
 // NodeRecord is the record of one node.
 type NodeRecord struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -1965,7 +2051,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2063,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2076,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{15}
+	return file_messages_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -2128,7 +2214,7 @@ type PassRecord struct {
 
 func (x *PassRecord) Reset() {
 	*x = PassRecord{}
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2226,7 @@ func (x *PassRecord) String() string {
 func (*PassRecord) ProtoMessage() {}
 
 func (x *PassRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2239,7 @@ func (x *PassRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
 func (*PassRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{16}
+	return file_messages_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PassRecord) GetId() string {
@@ -2225,7 +2311,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2323,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2336,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{17}
+	return file_messages_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -2331,7 +2417,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2429,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2442,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{18}
+	return file_messages_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -2406,7 +2492,7 @@ type GpuAmount struct {
 
 func (x *GpuAmount) Reset() {
 	*x = GpuAmount{}
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2504,7 @@ func (x *GpuAmount) String() string {
 func (*GpuAmount) ProtoMessage() {}
 
 func (x *GpuAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2517,7 @@ func (x *GpuAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuAmount.ProtoReflect.Descriptor instead.
 func (*GpuAmount) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{19}
+	return file_messages_record_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GpuAmount) GetClass() GpuClass {
@@ -2470,7 +2556,7 @@ type GpuTimeRow struct {
 
 func (x *GpuTimeRow) Reset() {
 	*x = GpuTimeRow{}
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2568,7 @@ func (x *GpuTimeRow) String() string {
 func (*GpuTimeRow) ProtoMessage() {}
 
 func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2581,7 @@ func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTimeRow.ProtoReflect.Descriptor instead.
 func (*GpuTimeRow) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{20}
+	return file_messages_record_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuTimeRow) GetKind() GpuTimeKind {
@@ -2545,7 +2631,7 @@ type GpuTime struct {
 
 func (x *GpuTime) Reset() {
 	*x = GpuTime{}
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2643,7 @@ func (x *GpuTime) String() string {
 func (*GpuTime) ProtoMessage() {}
 
 func (x *GpuTime) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2656,7 @@ func (x *GpuTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTime.ProtoReflect.Descriptor instead.
 func (*GpuTime) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{21}
+	return file_messages_record_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GpuTime) GetSinceUnixMs() int64 {
@@ -2606,7 +2692,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2704,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2717,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{22}
+	return file_messages_record_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -2667,7 +2753,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +2765,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +2778,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{23}
+	return file_messages_record_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Credit) GetPool() string {
@@ -2847,7 +2933,13 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\x126\n" +
 	"\n" +
 	"preemption\x18\a \x01(\v2\x16.synapse.v1.PreemptionR\n" +
-	"preemption\"\xb4\x04\n" +
+	"preemption\"j\n" +
+	"\x05Saved\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x03 \x01(\x03R\batUnixMs\x12\x15\n" +
+	"\x06ran_ms\x18\x04 \x01(\x03R\x05ranMs\"\x88\x05\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
@@ -2865,7 +2957,9 @@ const file_messages_record_proto_rawDesc = "" +
 	"\avictims\x18\v \x03(\v2\x12.synapse.v1.VictimR\avictims\x12!\n" +
 	"\freserving_ms\x18\f \x01(\x03R\vreservingMs\x12!\n" +
 	"\fpreparing_ms\x18\r \x01(\x03R\vpreparingMs\x12-\n" +
-	"\averdict\x18\x14 \x01(\v2\x13.synapse.v1.VerdictR\averdict\"\xd2\x05\n" +
+	"\averdict\x18\x14 \x01(\v2\x13.synapse.v1.VerdictR\averdict\x12'\n" +
+	"\x05saved\x18\x18 \x01(\v2\x11.synapse.v1.SavedR\x05saved\x12)\n" +
+	"\apending\x18\x19 \x01(\v2\x0f.synapse.v1.EndR\apending\"\xd2\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -3003,7 +3097,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),           // 0: synapse.v1.JobState
 	(PreemptionRule)(0),     // 1: synapse.v1.PreemptionRule
@@ -3025,50 +3119,51 @@ var file_messages_record_proto_goTypes = []any{
 	(*Place)(nil),           // 17: synapse.v1.Place
 	(*Verdict)(nil),         // 18: synapse.v1.Verdict
 	(*End)(nil),             // 19: synapse.v1.End
-	(*AttemptRecord)(nil),   // 20: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 21: synapse.v1.NodeRecord
-	(*PassRecord)(nil),      // 22: synapse.v1.PassRecord
-	(*Cell)(nil),            // 23: synapse.v1.Cell
-	(*PolicyRecord)(nil),    // 24: synapse.v1.PolicyRecord
-	(*GpuAmount)(nil),       // 25: synapse.v1.GpuAmount
-	(*GpuTimeRow)(nil),      // 26: synapse.v1.GpuTimeRow
-	(*GpuTime)(nil),         // 27: synapse.v1.GpuTime
-	(*QueueUse)(nil),        // 28: synapse.v1.QueueUse
-	(*Credit)(nil),          // 29: synapse.v1.Credit
-	(*Principal)(nil),       // 30: synapse.v1.Principal
-	(*Resources)(nil),       // 31: synapse.v1.Resources
-	(*Token)(nil),           // 32: synapse.v1.Token
-	(*IndexRange)(nil),      // 33: synapse.v1.IndexRange
-	(*JobSpec)(nil),         // 34: synapse.v1.JobSpec
-	(*Grant)(nil),           // 35: synapse.v1.Grant
-	(*Exit)(nil),            // 36: synapse.v1.Exit
-	(*Evidence)(nil),        // 37: synapse.v1.Evidence
-	(Cause)(0),              // 38: synapse.v1.Cause
-	(*Rendezvous)(nil),      // 39: synapse.v1.Rendezvous
-	(*Announcement)(nil),    // 40: synapse.v1.Announcement
+	(*Saved)(nil),           // 20: synapse.v1.Saved
+	(*AttemptRecord)(nil),   // 21: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 22: synapse.v1.NodeRecord
+	(*PassRecord)(nil),      // 23: synapse.v1.PassRecord
+	(*Cell)(nil),            // 24: synapse.v1.Cell
+	(*PolicyRecord)(nil),    // 25: synapse.v1.PolicyRecord
+	(*GpuAmount)(nil),       // 26: synapse.v1.GpuAmount
+	(*GpuTimeRow)(nil),      // 27: synapse.v1.GpuTimeRow
+	(*GpuTime)(nil),         // 28: synapse.v1.GpuTime
+	(*QueueUse)(nil),        // 29: synapse.v1.QueueUse
+	(*Credit)(nil),          // 30: synapse.v1.Credit
+	(*Principal)(nil),       // 31: synapse.v1.Principal
+	(*Resources)(nil),       // 32: synapse.v1.Resources
+	(*Token)(nil),           // 33: synapse.v1.Token
+	(*IndexRange)(nil),      // 34: synapse.v1.IndexRange
+	(*JobSpec)(nil),         // 35: synapse.v1.JobSpec
+	(*Grant)(nil),           // 36: synapse.v1.Grant
+	(*Exit)(nil),            // 37: synapse.v1.Exit
+	(*Evidence)(nil),        // 38: synapse.v1.Evidence
+	(Cause)(0),              // 39: synapse.v1.Cause
+	(*Rendezvous)(nil),      // 40: synapse.v1.Rendezvous
+	(*Announcement)(nil),    // 41: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	30, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	31, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	31, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	32, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	7,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	8,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
 	10, // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	32, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	33, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
 	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
-	33, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
-	33, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
+	34, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	34, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
 	13, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
-	33, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	34, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
 	6,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
 	14, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
-	32, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	34, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	30, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	33, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	35, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	31, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 19: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	32, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	33, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	6,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	6,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
 	6,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
@@ -3077,43 +3172,45 @@ var file_messages_record_proto_depIdxs = []int32{
 	15, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
 	12, // 27: synapse.v1.JobRecord.after_started:type_name -> synapse.v1.AfterKnown
 	18, // 28: synapse.v1.JobRecord.last_failure:type_name -> synapse.v1.Verdict
-	35, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	36, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	36, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	37, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
 	2,  // 31: synapse.v1.Verdict.class:type_name -> synapse.v1.FailureClass
-	37, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
-	38, // 33: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	38, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
+	39, // 33: synapse.v1.End.cause:type_name -> synapse.v1.Cause
 	11, // 34: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
-	32, // 35: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	33, // 35: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
 	17, // 36: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	39, // 37: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	40, // 37: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
 	19, // 38: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
 	8,  // 39: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
 	10, // 40: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
 	18, // 41: synapse.v1.AttemptRecord.verdict:type_name -> synapse.v1.Verdict
-	32, // 42: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	40, // 43: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	6,  // 44: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	6,  // 45: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	6,  // 46: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	6,  // 47: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	6,  // 48: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	6,  // 49: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	3,  // 50: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	32, // 51: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	23, // 52: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	29, // 53: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	28, // 54: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	27, // 55: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
-	4,  // 56: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
-	38, // 57: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
-	5,  // 58: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
-	25, // 59: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
-	26, // 60: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	20, // 42: synapse.v1.AttemptRecord.saved:type_name -> synapse.v1.Saved
+	19, // 43: synapse.v1.AttemptRecord.pending:type_name -> synapse.v1.End
+	33, // 44: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	41, // 45: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	6,  // 46: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	6,  // 47: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	6,  // 48: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	6,  // 49: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	6,  // 50: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	6,  // 51: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	3,  // 52: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	33, // 53: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	24, // 54: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	30, // 55: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	29, // 56: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	28, // 57: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	4,  // 58: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	39, // 59: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	5,  // 60: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	26, // 61: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	27, // 62: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -3131,7 +3228,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -279,20 +279,24 @@ func (x *Warn) Validate() error {
 	return first(
 		part("order", x.GetOrder()), between("number", int64(x.GetNumber()), 1, math.MaxInt64), warning(x.GetCause()),
 		duration("left_ms", x.GetLeftMs()), between("of", x.GetOf(), 0, MaxTimeUnixMs),
+		between("request", int64(x.GetRequest()), 0, maxRequest), text("subject", x.GetSubject(), maxTextBytes),
 	)
 }
 
 // warning refuses a cause that is never known in advance.
 func warning(c Cause) error {
 	switch c {
-	case Cause_CAUSE_UNSPECIFIED, Cause_CAUSE_TIME_LIMIT, Cause_CAUSE_DRAINED, Cause_CAUSE_PREEMPTED:
+	case Cause_CAUSE_UNSPECIFIED, Cause_CAUSE_TIME_LIMIT, Cause_CAUSE_DRAINED, Cause_CAUSE_PREEMPTED,
+		Cause_CAUSE_REQUEUED:
 		return nil
 	}
 	return refuse("cause", c.String()+" is never known in advance", "")
 }
 
 // Validate refuses a Warned without an attempt.
-func (x *Warned) Validate() error { return about(x.GetOrigin()) }
+func (x *Warned) Validate() error {
+	return first(about(x.GetOrigin()), parts("saved", x.GetSaved(), 0, MaxGangTasks))
+}
 
 // Validate refuses a Forget without an order.
 func (x *Forget) Validate() error { return part("order", x.GetOrder()) }

@@ -29,6 +29,7 @@ func (x *JobSpec) Validate() error {
 		x.validProcess(),
 		x.validTimes(),
 		x.validWarn(),
+		x.validCheckpoint(),
 		x.validProgress(),
 		x.validSize(),
 	)
@@ -399,7 +400,12 @@ func (x *JobSpec) validWarn() error {
 // WarnsInTime refuses a warning time that is longer than the time limit. It applies to new jobs only. If a later change
 // makes the limit of a job too short, its tasks are warned at once.
 func (x *JobSpec) WarnsInTime() error {
-	ahead, limit := x.GetWarn().GetAheadMs(), x.GetTimeLimitMs()
+	limit := x.GetTimeLimitMs()
+	if save := x.SaveGrace().Milliseconds(); limit > 0 && save > limit {
+		return refuse("checkpoint.grace_ms", fmt.Sprintf("is %d, longer than the time limit of %d", save, limit),
+			"set a shorter grace, or a longer time limit")
+	}
+	ahead := x.GetWarn().GetAheadMs()
 	if limit == 0 || ahead <= limit {
 		return nil
 	}

@@ -65,8 +65,17 @@ func (x *SignalTask) Validate() error {
 func (x *WarnTask) Validate() error {
 	return first(
 		task(x.GetId()), warning(x.GetCause()), duration("left_ms", x.GetLeftMs()),
-		between("of", x.GetOf(), 0, MaxTimeUnixMs), between("signal", int64(x.GetSignal()), 1, 64),
+		between("of", x.GetOf(), 0, MaxTimeUnixMs), between("signal", int64(x.GetSignal()), x.leastSignal(), 64),
+		between("request", int64(x.GetRequest()), 0, maxRequest), text("subject", x.GetSubject(), maxTextBytes),
 	)
+}
+
+// leastSignal returns 0 if the task may get only the notice: it polls for requests, or an end is withdrawn.
+func (x *WarnTask) leastSignal() int64 {
+	if x.GetRequest() > 0 || x.GetCause() == Cause_CAUSE_UNSPECIFIED {
+		return 0
+	}
+	return 1
 }
 
 // Validate refuses a message without a task.

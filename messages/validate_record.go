@@ -93,6 +93,8 @@ func (x *AttemptRecord) Validate() error {
 		unique("places", x.GetPlaces(), (*Place).GetRank),
 		maybe("rendezvous", x.GetRendezvous()),
 		maybe("end", x.GetEnd()),
+		maybe("saved", x.GetSaved()),
+		maybe("pending", x.GetPending()),
 		parts("victims", x.GetVictims(), 0, maxVictims),
 		duration("start_by_left_ms", x.GetStartByLeftMs()),
 	)

@@ -101,6 +101,15 @@ var specCases = []struct {
 	{"a warning by no signal", func(s *JobSpec) { s.Warn = &WarnSpec{AheadMs: 1} }, "warn.signal"},
 	{"a warning that kills", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 9, AheadMs: 1} }, "warn.signal"},
 	{"a warning at the end", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 10} }, "warn.ahead_ms"},
+	{"a request to save", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{Signal: 10, GraceMs: 1} }, ""},
+	{"a request to save without a signal", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{} }, ""},
+	{"a request to save that kills", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{Signal: 9} }, "checkpoint.signal"},
+	{"a negative time to save", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{GraceMs: -1} }, "checkpoint.grace_ms"},
+	{"an unknown acknowledgement", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{Ack: 9} }, "checkpoint.ack"},
+	{"an unknown set of ranks", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{Commit: 9} }, "checkpoint.commit"},
+	{"a warning and a request to save", func(s *JobSpec) {
+		s.Warn, s.Checkpoint = &WarnSpec{Signal: 10, AheadMs: 1}, &CheckpointSpec{Signal: 12}
+	}, "warn"},
 	{"a warning after the end", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 10, AheadMs: -1} }, "warn.ahead_ms"},
 	{"a pattern", func(s *JobSpec) { s.Progress = &ProgressSpec{Pattern: `step (\d+)/(\d+)`} }, ""},
 	{"a pattern without a group", func(s *JobSpec) { s.Progress = &ProgressSpec{Pattern: `step \d+`} }, "progress.pattern"},
@@ -407,7 +416,12 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask}, {Id: goodTask}}}, "tasks[1]"},
 		{&TaskList{Tasks: []*TaskEntry{{Id: goodTask, Stop: &StopSpec{GraceMs: -1}}}}, "tasks[0].stop.grace_ms"},
 		{&SignalTask{Id: goodTask}, "signal"},
-		{&WarnTask{Id: goodTask}, "signal"},
+		{&WarnTask{Id: goodTask, Cause: Cause_CAUSE_TIME_LIMIT}, "signal"},
+		{&TaskSaved{Id: goodTask, Saved: &RankSaved{Rank: 1}}, "saved.request"},
+		{&RankSaved{Request: 1, Steps: []int64{-1}}, "steps"},
+		{&Saved{Step: 1}, "request"},
+		{&Checkpoint{Principal: goodCaller}, "job"},
+		{&CheckpointReply{Outcome: OK()}, "job"},
 		{&WarnTask{Id: goodTask, Signal: 10, Cause: Cause_CAUSE_CANCELLED}, "cause"},
 	} {
 		wantField(t, fmt.Sprintf("%T", c.m), c.m.Validate(), c.field)

@@ -25,13 +25,18 @@ const (
 	// VocabularyArray adds the elements of arrays. An older agent would not pass the index to the tasks.
 	VocabularyArray = 6
 
+	// VocabularyCheckpoint adds requests to save a checkpoint. An older agent would stop the tasks without a request.
+	VocabularyCheckpoint = 7
+
 	// Vocabulary is the highest number.
-	Vocabulary = VocabularyArray
+	Vocabulary = VocabularyCheckpoint
 )
 
 // VocabularyOf returns the vocabulary that an agent needs to run a job. An older agent would ignore a part of the job.
 func VocabularyOf(spec *JobSpec) int32 {
 	switch {
+	case spec.GetCheckpoint() != nil:
+		return VocabularyCheckpoint
 	case spec.GetElement() != nil:
 		return VocabularyArray
 	case spec.GetWarn() != nil:

@@ -27,6 +27,7 @@ const (
 	TaskPrepared // a container is prepared
 	TaskSpawned  // a process exists from now on
 	TaskTold     // a launcher got the end of a task, and has reported it
+	TaskSaved    // a task has acknowledged a request to save a checkpoint
 	ExecPassed   // a launcher got an exec session for a task
 	Checked      // a health check of a node has ended
 	TaskEnded    // a process group has ended, and its cgroup is empty
@@ -126,7 +127,7 @@ func newInvariants() []Invariant {
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
 		newLentIsBack(), newWarnedInTime(), newNeverOver(), newNotInVain(), newFreedIsKept(),
 		newPreemptionsEnd(), newAfterKept(), newHarmsItself(), newArrayKept(), newOnce(), newWellFirst(),
-		newExecInRunning(), newGPUTimeCounted(), newBarrierFailed(), newOwnersKept(),
+		newExecInRunning(), newGPUTimeCounted(), newBarrierFailed(), newOwnersKept(), newSavedFirst(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(), newIdleNamed(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

@@ -49,6 +49,9 @@ type task struct {
 	saves     bool // it saves its work when it is stopped, and exits with 0
 	heeds     bool // it does so when it is warned
 	warned    []warnedOf
+	acks      string             // how it answers a request to save; empty: not at all
+	asked     uint64             // the last request to save that it handles
+	saved     acknowledged       // the last request that it has acknowledged
 	notice    *messages.WarnTask // the last warning
 	slow      bool               // it will never be prepared
 	stuck     bool               // it was killed, but the kernel does not end it
@@ -157,6 +160,7 @@ func (l *launcher) add(k topology.TaskKey, job string, uid uint32, spec *message
 	t := &task{key: k, job: job, uid: uid, grant: grant}
 	plan := parseScript(wordsOf(spec))
 	t.deaf, t.saves, t.heeds = plan.deaf, plan.saves, plan.heeds
+	t.acks = plan.acks
 	t.signal = spec.GetStop().GetSignal()
 	t.fence = time.Duration(spec.GetStopWhenLostMs()) * time.Millisecond
 	t.grace = l.w.constants.StopGrace

@@ -17,14 +17,14 @@ func (m *machine) core() bool { return m.powered && !m.gone && m.proc != nil }
 // serves reports whether a node's present agent and the present leader know the features of a job that earlier versions
 // lack. A leader of an earlier version ignores these features in a node's announcement.
 func (w *World) serves(m *machine, spec *messages.JobSpec) bool {
-	news := &messages.JobSpec{Script: spec.GetScript(), Warn: spec.GetWarn()}
+	news := &messages.JobSpec{Script: spec.GetScript(), Warn: spec.GetWarn(), Checkpoint: spec.GetCheckpoint()}
 	own := len(messages.NetworkLabels(spec.GetNetwork())) == 0
 	if !own {
 		news.Network = spec.Network
 	}
 	switch {
 	case m.proc.lacks(news), w.leader().lacks(news), m.old && w.oldVersion().Strip(copyOf(news)),
-		spec.GetScript() != nil && m.earlier, spec.GetWarn() != nil && m.unversed:
+		spec.GetScript() != nil && m.earlier, spec.IsAnnounced() && m.unversed:
 		return false
 	}
 	return own || !m.unversed && slices.Contains(m.announcement.Networks, spec.GetNetwork())

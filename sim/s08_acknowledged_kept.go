@@ -89,7 +89,7 @@ func (c *acknowledgedKept) onRequeueReply(w *World, m *messages.RequeueReply) {
 		return
 	}
 	for _, a := range w.books.attemptsOf(page) {
-		if a.Run == m.Run && a.GetEnd().GetCause() == messages.Cause_CAUSE_REQUEUED {
+		if a.Run == m.Run && (a.GetEnd().GetCause() == messages.Cause_CAUSE_REQUEUED || a.Pending != nil) {
 			return
 		}
 	}

@@ -62,10 +62,13 @@ func (c *causeBeforeStop) onEnded(w *World, e *Event, a *messages.AttemptRecord)
 }
 
 // timeUp compares a time limit with the age of the processes that still exist. Each process started before the barrier
-// was passed.
+// was passed. A gang may end earlier if a rank saved before the limit and exited.
 func (c *causeBeforeStop) timeUp(w *World, limit time.Duration, a *messages.AttemptRecord) {
 	for _, p := range a.Places {
 		m := w.machine(p.Node)
+		if p.Exit.GetSaved() {
+			return
+		}
 		if m == nil {
 			continue
 		}

@@ -59,15 +59,16 @@ func (c *warnedInTime) onTold(w *World, t *task, m *messages.WarnTask) {
 	if page == nil {
 		return
 	}
-	warn := page.record.Spec.GetWarn()
+	spec := page.record.Spec
+	ahead, signal := spec.Announced()
 	switch {
-	case warn == nil:
+	case !spec.IsAnnounced():
 		c.violate(w, "%v of job %s is warned of its end, but its job does not request that", t.key, t.job)
 	case m.Cause == messages.Cause_CAUSE_UNSPECIFIED:
-	case m.Signal != warn.Signal:
-		c.violate(w, "%v of job %s is warned by signal %d, but requests %d", t.key, t.job, m.Signal, warn.Signal)
-	case m.LeftMs > warn.AheadMs:
-		c.violate(w, "%v of job %s is warned %d ms ahead, but requests %d", t.key, t.job, m.LeftMs, warn.AheadMs)
+	case m.Signal != signal:
+		c.violate(w, "%v of job %s is warned by signal %d, but requests %d", t.key, t.job, m.Signal, signal)
+	case m.LeftMs > ahead.Milliseconds():
+		c.violate(w, "%v of job %s is warned %d ms ahead, but requests %v", t.key, t.job, m.LeftMs, ahead)
 	case m.Cause == messages.Cause_CAUSE_TIME_LIMIT && m.Of != page.record.Spec.TimeLimitMs && w.faults.prompt() &&
 		w.engine.now.since(c.limited[t.job]) > warnedBound:
 		c.violate(w, "%v of job %s is warned of a limit of %d ms, but has one of %d ms", t.key, t.job, m.Of,

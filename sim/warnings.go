@@ -51,6 +51,7 @@ func (l *launcher) warn(c *messages.WarnTask, agent *process, to *actor.PID) {
 	}
 	l.w.seen(Event{Kind: TaskTold, Machine: l.m, Task: t, Message: c})
 	agent.tell(to, &messages.TaskWarned{Id: c.Id, Number: c.Number})
+	l.request(c, t)
 	if signalled && t.heeds {
 		l.later(t, l.w.chance.skewed(2*time.Millisecond, 3*time.Second), func() { l.exited(t, 0, false) })
 	}

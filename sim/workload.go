@@ -22,6 +22,7 @@ type script struct {
 	deaf  bool          // it ignores SIGTERM
 	saves bool          // it saves its work at SIGTERM, and exits with 0
 	heeds bool          // it does so when it is warned
+	acks  string        // how it answers a request to save a checkpoint; empty: not at all
 	image time.Duration // duration of its preparation; 0: random
 }
 
@@ -48,6 +49,9 @@ func (s script) command() []string {
 	}
 	if s.heeds {
 		words = append(words, "heeds")
+	}
+	if s.acks != "" {
+		words = append(words, "acks="+s.acks)
 	}
 	if s.deaf {
 		words = append(words, "deaf")
@@ -90,6 +94,8 @@ func parseScript(words []string) script {
 			s.saves = true
 		case "heeds":
 			s.heeds = true
+		case "acks":
+			s.acks = value
 		case "deaf":
 			s.deaf = true
 		}

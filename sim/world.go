@@ -46,7 +46,8 @@ type World struct {
 	store       *storage
 	books       *books
 	uids        uidLook
-	loss        loss // records that restores have removed from the store
+	steps       map[saveKey]int64 // steps that gangs save on request
+	loss        loss              // records that restores have removed from the store
 	client      *client
 	old         *published.Version // vocabulary of processes of the previous version
 	ledByOld    bool               // such a process leads, or led last
@@ -115,7 +116,7 @@ func NewWorld(o Options) (*World, error) {
 		luck: seed.fork("luck"), jobs: seed.fork("jobs"), kept: seed.fork("kept"), ills: seed.fork("ills"),
 		limiting:  seed.fork("limiting"),
 		sharing:   sharing{source: seed.fork("sharing"), owners: seed.fork("owners")},
-		endpoints: map[string]*endpoint{}, counters: map[string]int64{}, edges: map[Taken]int{},
+		endpoints: map[string]*endpoint{}, steps: map[saveKey]int64{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,
 	}

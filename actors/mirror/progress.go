@@ -142,7 +142,7 @@ func (m *Mirror) progressed(s shownJob) *messages.JobStatus {
 	return &messages.JobStatus{
 		Record: now.Record, Phase: now.Phase, Reason: now.Reason, ReasonCode: now.ReasonCode, Attempt: now.Attempt,
 		Debts: now.Debts, Tasks: now.Tasks, Group: now.Group, Withheld: now.Withheld, Prospect: now.Prospect,
-		Counts: now.Counts, Warned: now.Warned, Progress: s.progress.sum(m.p.Clock.Now()),
+		Counts: now.Counts, Warned: now.Warned, Saving: now.Saving, Progress: s.progress.sum(m.p.Clock.Now()),
 	}
 }
 

@@ -57,9 +57,10 @@ type nodeRank struct {
 	began    actors.Instant         // start of its process, by the clock of this boot; 0: unknown or not started
 	progress *messages.TaskProgress // last progress from its Task; nil: none
 	exit     *messages.Exit
-	ended    actors.Instant // when the Node received the exit
-	shown    bool           // the exit was sent, or may have been
-	warned   bool           // its Task has received the warning
+	ended    actors.Instant      // when the Node received the exit
+	shown    bool                // the exit was sent, or may have been
+	warned   bool                // its Task has received the warning
+	saved    *messages.RankSaved // its acknowledgement of the last request to save; nil: none
 }
 
 func (n *Node) newAllocation(s *topology.Allocation) *nodeAllocation {

@@ -157,6 +157,8 @@ func (n *Node) onOwn(ctx actor.Context, m any) {
 		n.onRankStarted(ctx, m)
 	case rankWarned:
 		n.onRankWarned(ctx, m)
+	case rankSaved:
+		n.onRankSaved(ctx, m)
 	case rankProgress:
 		n.onRankProgress(ctx, m)
 	case rankGone:

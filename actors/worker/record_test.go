@@ -25,6 +25,7 @@ func fullRecord() *messages.LedgerRecord {
 				Rank: 3, Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Oom: true, Disk: true, AtUnixMs: 5,
 				Detail: "why", PeakMemoryBytes: 6, ByItself: true, Fault: messages.Fault_FAULT_JOB, Unwell: true,
 				Evidence: &messages.Evidence{DiskFull: true},
+				Saved:    true,
 			}},
 			RendezvousPort: 30000, Cause: messages.Cause_CAUSE_CANCELLED, Uid: 200_001, Owner: "ann", OwnerProven: true,
 			Spec:        &messages.JobSpec{Name: "train", Stop: &messages.StopSpec{Signal: 10, GraceMs: 9000}},

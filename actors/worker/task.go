@@ -13,9 +13,9 @@ import (
 // Task owns one container: one rank of one attempt on this node. A Task is a child of the Node, which owns all durable
 // state of the container. The Task exchanges messages with the launcher. It never decides to start or stop by itself.
 //
-// A Task sends facts to the Node (rankPrepared, rankStarted, rankWarned, rankProgress, rankGone). It sends requests to
-// the launcher (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted, WarnTask → TaskWarned, StopTask →
-// TaskGone).
+// A Task sends facts to the Node (rankPrepared, rankStarted, rankWarned, rankSaved, rankProgress, rankGone). It sends
+// requests to the launcher (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted, WarnTask → TaskWarned,
+// StopTask → TaskGone).
 type Task struct {
 	p       *Ports
 	states  actors.States[taskState]
@@ -65,6 +65,10 @@ type (
 	rankWarned struct {
 		key    topology.TaskKey
 		number uint64
+	}
+	rankSaved struct {
+		key   topology.TaskKey
+		saved *messages.RankSaved
 	}
 	rankProgress struct {
 		key  topology.TaskKey
@@ -117,6 +121,8 @@ func (t *Task) onAnswer(ctx actor.Context, m any) {
 		t.onStarted(ctx, m)
 	case *messages.TaskWarned:
 		ctx.Send(ctx.Parent(), rankWarned{t.work.key, m.Number})
+	case *messages.TaskSaved:
+		ctx.Send(ctx.Parent(), rankSaved{t.work.key, m.Saved})
 	case *messages.TaskProgress:
 		ctx.Send(ctx.Parent(), rankProgress{t.work.key, m})
 	case *messages.TaskGone:
@@ -181,9 +187,10 @@ func (t *Task) onWarn(ctx actor.Context, m taskWarn) {
 		return
 	}
 	w := m.Warn
+	_, signal := t.work.spec.Announced()
 	t.ask(ctx, &messages.WarnTask{
-		Id: t.work.id, Number: w.Number, Cause: w.Cause, LeftMs: w.LeftMs, Of: w.Of,
-		Signal: t.work.spec.GetWarn().GetSignal(),
+		Id: t.work.id, Number: w.Number, Cause: w.Cause, LeftMs: w.LeftMs, Of: w.Of, Signal: signal,
+		Request: w.Request, Subject: w.Subject,
 	})
 }
 

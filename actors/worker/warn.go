@@ -26,12 +26,12 @@ func (n *Node) onWarn(ctx actor.Context, m *messages.Warn) {
 	token, _ := subject(m.Order)
 	s := n.slices[token]
 	switch {
-	case s == nil || !s.startedShown || s.spec.GetWarn() == nil || s.notice.after(m):
+	case s == nil || !s.startedShown || !s.spec.IsAnnounced() || s.notice.after(m):
 		n.p.Host.Count("node.nothing_to_warn", 1)
 		return
 	case s.notice.epoch != m.Order.Epoch || s.notice.warn.GetNumber() != m.Number:
 		for i := range s.ranks {
-			s.ranks[i].warned = false
+			s.ranks[i].warned, s.ranks[i].saved = false, nil
 		}
 	}
 	s.notice = notice{m.Order.Epoch, m}
@@ -52,12 +52,32 @@ func (n *Node) onRankWarned(ctx actor.Context, m rankWarned) {
 	n.tellWarned(ctx, s)
 }
 
+// onRankSaved passes on the acknowledgement of a rank. Acknowledgements are in the answer to the warning, so a repeated
+// warning brings a lost one.
+func (n *Node) onRankSaved(ctx actor.Context, m rankSaved) {
+	s := n.slices[m.key.Token]
+	if s == nil || m.saved.Validate() != nil {
+		n.p.Host.Count("node.no_acknowledgement", 1)
+		return
+	}
+	r := s.rank(m.key.Rank)
+	if r == nil || r.exit != nil || m.saved.Request != s.notice.warn.GetRequest() || r.saved.Same(m.saved) {
+		return
+	}
+	r.saved = m.saved
+	n.tellWarned(ctx, s)
+}
+
 // tellWarned answers the leader if every remaining rank has the warning.
 func (n *Node) tellWarned(ctx actor.Context, s *nodeAllocation) {
+	told := &messages.Warned{Origin: n.origin(s.page.Token, s.page.Job), Number: s.notice.warn.Number}
 	for i := range s.ranks {
-		if r := &s.ranks[i]; r.exit == nil && !r.warned {
+		switch r := &s.ranks[i]; {
+		case r.saved != nil:
+			told.Saved = append(told.Saved, r.saved)
+		case r.exit == nil && !r.warned:
 			return
 		}
 	}
-	n.tell(ctx, s.page.Job, &messages.Warned{Origin: n.origin(s.page.Token, s.page.Job), Number: s.notice.warn.Number})
+	n.tell(ctx, s.page.Job, told)
 }

@@ -79,6 +79,17 @@ func (c *Client) RequeueSeen(ctx context.Context, j *messages.JobStatus, reason 
 	return "is already waiting", err
 }
 
+// RequeueSaved requeues a job after a checkpoint. The request names the attempt that was seen.
+func (c *Client) RequeueSaved(ctx context.Context, j *messages.JobStatus, reason string, hold bool) (string, error) {
+	reply, err := c.Requeue(ctx, &messages.Requeue{
+		Job: j.GetRecord().GetId(), Reason: reason, Hold: hold, Run: j.GetRecord().GetRuns(), Checkpoint: true,
+	})
+	if reply.GetRun() == 0 {
+		return "is already waiting", err
+	}
+	return fmt.Sprintf("requeued: attempt %d is saving a checkpoint", reply.GetRun()), err
+}
+
 // RequeueAll requeues the running elements of an array, each with the attempt that was seen. A request for
 // the complete array would not name the attempts, so a repeated call could end new attempts. Waiting elements
 // need no request.

@@ -118,7 +118,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.submitCommand(), a.getCommand(), a.describeCommand(), a.explainCommand(), a.logsCommand(),
 		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(),
 		a.topCommand(), a.holdCommand(), a.releaseCommand(),
-		a.requeueCommand(), a.runCommand(), a.execCommand(), a.cpCommand(), a.portForwardCommand(),
+		a.requeueCommand(), a.checkpointCommand(), a.runCommand(), a.execCommand(), a.cpCommand(), a.portForwardCommand(),
 		a.priorityCommand(), a.updateCommand(), a.applyCommand(), a.suspendCommand(), a.attachCommand(),
 		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
 		a.efficiencyCommand(),

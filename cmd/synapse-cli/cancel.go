@@ -222,11 +222,16 @@ func (a *app) releaseCommand() *cobra.Command {
 }
 
 func (a *app) requeueCommand() *cobra.Command {
-	reason, hold := "", false
+	reason, hold, save := "", false, false
 	c := a.jobsCommand("requeue", "stop jobs and return them to their place in the queue",
 		"  synapse-cli requeue JOB --reason \"slow disk on n7\"\n  synapse-cli requeue -l team=nlp --hold",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
-			if j.GetCounts() != nil {
+			switch {
+			case save && j.GetCounts() != nil:
+				return "", exit.Hint("name the elements", "--checkpoint cannot be used for a complete array")
+			case save:
+				return c.RequeueSaved(ctx, j, reason, hold)
+			case j.GetCounts() != nil:
 				return c.RequeueAll(ctx, j, reason, hold)
 			}
 			return c.RequeueSeen(ctx, j, reason, hold)
@@ -241,5 +246,7 @@ func (a *app) requeueCommand() *cobra.Command {
 		"again, use `submit --from JOB`. When the command ends, the requeue is safe on the scheduler's disk."
 	c.Flags().StringVarP(&reason, "reason", "r", "", "reason to record, shown to other users")
 	c.Flags().BoolVar(&hold, "hold", false, "hold the jobs until they are released")
+	c.Flags().BoolVar(&save, "checkpoint", false, "request a checkpoint first, and stop the job after it or at the "+
+		"end of its checkpoint grace")
 	return c
 }

@@ -79,9 +79,11 @@ func identityTexts() []variableText {
 			"the node has `synapse-exec` and a driver that supports it", "/scratch/.synapse/synapse-exec"),
 		{[]string{"SYNAPSE_ARRAY_ID", "SYNAPSE_ARRAY_INDEX", "SYNAPSE_ARRAY_COUNT"},
 			"ID of the array, index of this element, and number of elements.", "elements of an array", "k3f 17 100"},
+		one("SYNAPSE_CHECKPOINT_DIR", "Directory in which a task acknowledges a checkpoint, in the file `ack.RANK`.",
+			"jobs that save on request", "/scratch"),
 		one("SYNAPSE_NOTICE", "File with the reason and the time of a stop that is coming. It appears together "+
 			"with the warning signal.",
-			"jobs with `warn`", "/scratch/synapse-notice"),
+			"jobs with `warn`, and jobs that save on request", "/scratch/synapse-notice"),
 		one("SYNAPSE_PROGRESS", "File to which the task may append its progress, as JSON lines.",
 			"always", "/scratch/synapse-progress"),
 		one("SYNAPSE_GPUS", "UUIDs of the task's GPUs.", "always; empty without GPUs", "GPU-5f3a…"),

@@ -97,7 +97,7 @@ func settle(m protoreflect.Message) {
 // evilLines lists the commands that print text from a scheduler, in addition to those in shows. FILE is a job file.
 var evilLines = []string{
 	"submit FILE", "submit --dry-run FILE", "submit --wait FILE", "apply -f QUEUES", "apply --dry-run -f QUEUES",
-	"attach j1", "cordon n1 --reason x", "uncordon n1", "remove n1 --gone --reason x", "note n1 x",
+	"attach j1", "checkpoint j1", "cordon n1 --reason x", "uncordon n1", "remove n1 --gone --reason x", "note n1 x",
 	"update j1 --priority 3", "events", "events -o json", "watch", "watch -o yaml", "watch j1", "watch --nodes",
 	"token list", "token list -o json", "token revoke x", "token create --role viewer --user ann --out ann.token",
 	"version", "history -o wide", "exec j1 -- true", "cp j1:/x y", "run -- true", "port-forward j1 8080",

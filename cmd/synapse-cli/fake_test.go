@@ -242,6 +242,10 @@ func (f *fake) Requeue(_ context.Context, q *messages.Requeue) (*messages.Requeu
 	return r, f.heard(q)
 }
 
+func (f *fake) Checkpoint(_ context.Context, q *messages.Checkpoint) (*messages.CheckpointReply, error) {
+	return &messages.CheckpointReply{Outcome: ok(), Job: q.GetJob(), Request: 7}, f.heard(q)
+}
+
 func (f *fake) ChangeNode(_ context.Context, q *messages.ChangeNode) (*messages.ChangeNodeReply, error) {
 	return &messages.ChangeNodeReply{Outcome: ok(), Node: q.GetNode()}, f.heard(q)
 }

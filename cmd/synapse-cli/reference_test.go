@@ -33,7 +33,8 @@ var commandGroups = []struct {
 	title    string
 	commands []string
 }{
-	{"Submit and change jobs", []string{"submit", "run", "cancel", "hold", "release", "requeue", "priority", "update"}},
+	{"Submit and change jobs", []string{"submit", "run", "cancel", "hold", "release", "requeue", "checkpoint",
+		"priority", "update"}},
 	{"Watch jobs and read output", []string{
 		"get", "describe", "explain", "logs", "attach", "wait", "watch", "events", "top", "web", "history",
 		"efficiency"}},

@@ -98,7 +98,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.preemptible, "preemptible", true,
 		"allow preemption of this job; if false, the job runs only within the quota of its queue")
 	f.StringVar(&s.checkpoint, "checkpoint", "",
-		"checkpoint interval, such as 10m; a preemption loses at most this much work")
+		"checkpoint interval, such as 10m; with keys, also a request to save, such as every=10m,signal=USR1,grace=5m")
 	f.StringVar(&s.stopSignal, "stop-signal", "", "signal sent first when stopping a task, such as INT (default: TERM)")
 	f.StringVar(&s.grace, "grace", "", "time between --stop-signal and KILL")
 	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "maximum time to prepare images")
@@ -212,6 +212,11 @@ func (s *specFlags) words(spec *messages.JobSpec) error {
 			return flagProblem("warn", problem)
 		}
 	}
+	if s.checkpoint != "" {
+		if problem := jobfile.ParseCheckpoint(s.checkpoint, spec); problem != nil {
+			return flagProblem("checkpoint", problem)
+		}
+	}
 	return nil
 }
 
@@ -227,7 +232,6 @@ func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, 
 		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes},
 		{"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
 		{"begin", s.begin, jobfile.ParseMoment, &spec.BeginUnixMs},
-		{"checkpoint", s.checkpoint, jobfile.ParseDuration, &spec.CheckpointMs},
 		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"disk", s.disk, jobfile.ParseMemory, &spec.DiskBytes},
 		{"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
 		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs},

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -129,8 +130,11 @@ func (m *meeting) identity() []variable {
 			variable{"SYNAPSE_ARRAY_INDEX", number(int(e.GetIndex()))},
 			variable{"SYNAPSE_ARRAY_COUNT", number(int(e.GetCount()))})
 	}
-	if m.start.GetSpec().GetWarn() != nil {
+	if m.start.GetSpec().IsAnnounced() {
 		own = append(own, variable{"SYNAPSE_NOTICE", m.subject.Notice})
+	}
+	if m.start.GetSpec().GetCheckpoint() != nil {
+		own = append(own, variable{"SYNAPSE_CHECKPOINT_DIR", filepath.Dir(m.subject.Notice)})
 	}
 	return own
 }

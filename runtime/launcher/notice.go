@@ -13,6 +13,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/progress"
 )
 
 // This file warns a task of its end with a file and a signal. The file is in the scratch directory, next to the list of
@@ -31,26 +32,38 @@ func (t *task) onWarn(c *messages.WarnTask, to *actor.PID) {
 		return
 	}
 	err := t.writeNotice(c)
-	if c.Cause != messages.Cause_CAUSE_UNSPECIFIED {
+	if !withdrawn(c) && c.Signal != 0 {
 		err = errors.Join(err, t.link.Warn(int(c.Signal), endOf(c)))
 	}
 	switch {
 	case err == nil:
 		t.l.send(to, &messages.TaskWarned{Id: messages.ToTaskID(t.Key), Number: c.Number})
+		t.progress.saves.begin(c.Request)
+		t.followSaved()
 	case !t.unwarned:
 		t.unwarned = true // a task can cause this, so it is logged once
 		t.l.o.Log.Info("Task %v cannot be warned before it is stopped: %v", t.Key, err)
 	}
 }
 
-// endOf returns a number for one end of a task: its cause and its number within that cause. The supervisor uses it to
-// detect repeated warnings.
-func endOf(c *messages.WarnTask) int64 { return int64(c.Cause)<<48 | c.Of }
+// withdrawn reports whether an earlier warning no longer applies.
+func withdrawn(c *messages.WarnTask) bool {
+	return c.Cause == messages.Cause_CAUSE_UNSPECIFIED && c.Request == 0
+}
+
+// endOf returns a number for one end of a task: its cause and its number within that cause, or the number of the
+// request to save. The supervisor uses it to detect repeated warnings.
+func endOf(c *messages.WarnTask) int64 {
+	if c.Request != 0 {
+		return 1<<62 | int64(c.Request)
+	}
+	return int64(c.Cause)<<48 | c.Of
+}
 
 // writeNotice replaces the notice in one step, or removes it.
 func (t *task) writeNotice(c *messages.WarnTask) error {
 	path := Notice(t.Scratch)
-	if c.Cause == messages.Cause_CAUSE_UNSPECIFIED {
+	if withdrawn(c) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("notice: %w", err)
 		}
@@ -71,15 +84,30 @@ func (t *task) writeNotice(c *messages.WarnTask) error {
 func noticeText(c *messages.WarnTask, now time.Time) string {
 	reason := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(c.Cause.String(), "CAUSE_"), "_", "-"))
 	left := time.Duration(c.LeftMs) * time.Millisecond
-	return fmt.Sprintf("reason=%s\nleft_seconds=%d\nends_unix_seconds=%d\n", reason, left/time.Second,
-		now.Add(left).Unix())
+	ends := now.Add(left).Unix()
+	if c.Request == 0 {
+		return fmt.Sprintf("reason=%s\nleft_seconds=%d\nends_unix_seconds=%d\n", reason, left/time.Second, ends)
+	}
+	if c.Cause == messages.Cause_CAUSE_UNSPECIFIED {
+		reason = "user"
+	}
+	subject := c.Subject
+	if strings.ContainsFunc(subject, func(r rune) bool { return !strings.ContainsRune(inShell, r) }) {
+		subject = "" // a shell would not read it as one word
+	}
+	return fmt.Sprintf("action=checkpoint\nrequest=%d\nreason=%s\nsubject=%s\nleft_seconds=%d\n"+
+		"deadline_unix_seconds=%d\nends_unix_seconds=%d\n", c.Request, reason, subject, left/time.Second, ends, ends)
 }
+
+// inShell are the characters that have no meaning of their own in a shell.
+const inShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:/+-"
 
 // removeOwn removes the launcher's files from a task's scratch directory after the task's end. It reports whether the
 // directory was then empty and was removed too.
 func (t *task) removeOwn() bool {
 	t.removeHelper()
-	own := []string{Notice(t.Scratch), Progress(t.Scratch), Hostfile(t.Scratch) + environment.HydraSuffix}
+	own := []string{Notice(t.Scratch), Progress(t.Scratch),
+		filepath.Join(t.Scratch, progress.SavedName(int32(t.Key.Rank))), Hostfile(t.Scratch) + environment.HydraSuffix}
 	if s := t.Spec.GetScript(); s != nil {
 		own = append(own, filepath.Join(t.Scratch, s.Name))
 	}

@@ -33,6 +33,8 @@ type taskProgress struct {
 	output *progress.Output // nil: the job has no pattern
 	rest   time.Time        // no look before this time
 
+	saves taskSaves
+
 	hash   *progress.TokenHash // of the task's token; nil: its requests are not accepted
 	posted time.Time           // when a request was last passed on at once
 }
@@ -53,6 +55,7 @@ func (t *task) followProgress() {
 }
 
 func (t *task) endProgress() {
+	t.endSaved()
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
 	t.deafToKubeflow()
@@ -65,6 +68,7 @@ func (l *Launcher) runProgress() {
 		for _, t := range l.all() {
 			if t.progress.running.Load() {
 				t.lookForProgress()
+				t.followSaved()
 			}
 		}
 	})

@@ -51,37 +51,52 @@ func (f *File) Read(scratch string, each func(line []byte)) error {
 }
 
 func (f *File) read(scratch string, each func(line []byte)) error {
+	found := false
+	err := openOwn(scratch, FileName, "progress", func(fd int, is *unix.Stat_t) error {
+		found = true
+		switch {
+		case is.Ino != f.inode || is.Size < f.at:
+			*f = File{inode: is.Ino, wrong: f.wrong}
+		case is.Size == f.size && is.Mtim == f.mtime:
+			return nil
+		}
+		f.size, f.mtime = is.Size, is.Mtim
+		return f.tail(fd, each)
+	})
+	if err == nil && !found {
+		*f = File{}
+	}
+	return err
+}
+
+// openOwn calls do with a file in the scratch directory of a task. The file must be a regular file of the task's user,
+// and not a link. If the file or the directory is missing, openOwn does nothing.
+func openOwn(scratch, name, what string, do func(fd int, is *unix.Stat_t) error) error {
 	dir, err := unix.Open(scratch, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil // the directory was removed with the task
 	}
 	defer unix.Close(dir)
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := unix.Openat(dir, FileName, flags, 0)
+	fd, err := unix.Openat(dir, name, flags, 0)
 	if errors.Is(err, unix.ENOENT) {
-		*f = File{}
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the progress file cannot be opened: %w", err)
+		return fmt.Errorf("the %s file cannot be opened: %w", what, err)
 	}
 	defer unix.Close(fd)
 	var is, owner unix.Stat_t
 	if err := errors.Join(unix.Fstat(fd, &is), unix.Fstat(dir, &owner)); err != nil {
-		return fmt.Errorf("the progress file cannot be examined: %w", err)
+		return fmt.Errorf("the %s file cannot be examined: %w", what, err)
 	}
 	switch {
 	case is.Mode&unix.S_IFMT != unix.S_IFREG:
-		return errors.New("the progress file is not a regular file")
+		return fmt.Errorf("the %s file is not a regular file", what)
 	case is.Uid != owner.Uid:
-		return errors.New("the progress file does not belong to the user of the task")
-	case is.Ino != f.inode || is.Size < f.at:
-		*f = File{inode: is.Ino, wrong: f.wrong}
-	case is.Size == f.size && is.Mtim == f.mtime:
-		return nil
+		return fmt.Errorf("the %s file does not belong to the user of the task", what)
 	}
-	f.size, f.mtime = is.Size, is.Mtim
-	return f.tail(fd, each)
+	return do(fd, &is)
 }
 
 // tail reads the complete lines at the end of the file. It also reads the last bytes of the previous look again. If

@@ -1890,7 +1890,7 @@ const file_server_api_api_proto_rawDesc = "" +
 	"\rOWN_VERB_SHOW\x10\x01\x12\x14\n" +
 	"\x10OWN_VERB_REQUEUE\x10\x02\x12\x19\n" +
 	"\x15OWN_VERB_REQUEUE_HOLD\x10\x03\x12\x13\n" +
-	"\x0fOWN_VERB_CANCEL\x10\x042\xc1\x0e\n" +
+	"\x0fOWN_VERB_CANCEL\x10\x042\x84\x0f\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -1901,7 +1901,9 @@ const file_server_api_api_proto_rawDesc = "" +
 	"\x06DryRun\x12\x12.synapse.v1.DryRun\x1a\x17.synapse.v1.DryRunReply\x125\n" +
 	"\x06Cancel\x12\x12.synapse.v1.Cancel\x1a\x17.synapse.v1.CancelReply\x12/\n" +
 	"\x04Hold\x12\x10.synapse.v1.Hold\x1a\x15.synapse.v1.HoldReply\x128\n" +
-	"\aRequeue\x12\x13.synapse.v1.Requeue\x1a\x18.synapse.v1.RequeueReply\x125\n" +
+	"\aRequeue\x12\x13.synapse.v1.Requeue\x1a\x18.synapse.v1.RequeueReply\x12A\n" +
+	"\n" +
+	"Checkpoint\x12\x16.synapse.v1.Checkpoint\x1a\x1b.synapse.v1.CheckpointReply\x125\n" +
 	"\x06Update\x12\x12.synapse.v1.Update\x1a\x17.synapse.v1.UpdateReply\x12A\n" +
 	"\n" +
 	"ChangeNode\x12\x16.synapse.v1.ChangeNode\x1a\x1b.synapse.v1.ChangeNodeReply\x12D\n" +
@@ -1981,34 +1983,36 @@ var file_server_api_api_proto_goTypes = []any{
 	(*messages.Cancel)(nil),             // 33: synapse.v1.Cancel
 	(*messages.Hold)(nil),               // 34: synapse.v1.Hold
 	(*messages.Requeue)(nil),            // 35: synapse.v1.Requeue
-	(*messages.Update)(nil),             // 36: synapse.v1.Update
-	(*messages.ChangeNode)(nil),         // 37: synapse.v1.ChangeNode
-	(*messages.ApplyQueues)(nil),        // 38: synapse.v1.ApplyQueues
-	(*messages.GetQueues)(nil),          // 39: synapse.v1.GetQueues
-	(*messages.GetEfficiency)(nil),      // 40: synapse.v1.GetEfficiency
-	(*messages.GetJob)(nil),             // 41: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),           // 42: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),          // 43: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),         // 44: synapse.v1.ExplainJob
-	(*messages.History)(nil),            // 45: synapse.v1.History
-	(*messages.Watch)(nil),              // 46: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),        // 47: synapse.v1.SubmitReply
-	(*messages.Secrets)(nil),            // 48: synapse.v1.Secrets
-	(*messages.DryRunReply)(nil),        // 49: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),        // 50: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),          // 51: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),       // 52: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),        // 53: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil),    // 54: synapse.v1.ChangeNodeReply
-	(*messages.ApplyQueuesReply)(nil),   // 55: synapse.v1.ApplyQueuesReply
-	(*messages.GetQueuesReply)(nil),     // 56: synapse.v1.GetQueuesReply
-	(*messages.GetEfficiencyReply)(nil), // 57: synapse.v1.GetEfficiencyReply
-	(*messages.GetJobReply)(nil),        // 58: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),      // 59: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),     // 60: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil),    // 61: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),       // 62: synapse.v1.HistoryReply
-	(*messages.Event)(nil),              // 63: synapse.v1.Event
+	(*messages.Checkpoint)(nil),         // 36: synapse.v1.Checkpoint
+	(*messages.Update)(nil),             // 37: synapse.v1.Update
+	(*messages.ChangeNode)(nil),         // 38: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),        // 39: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),          // 40: synapse.v1.GetQueues
+	(*messages.GetEfficiency)(nil),      // 41: synapse.v1.GetEfficiency
+	(*messages.GetJob)(nil),             // 42: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),           // 43: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),          // 44: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),         // 45: synapse.v1.ExplainJob
+	(*messages.History)(nil),            // 46: synapse.v1.History
+	(*messages.Watch)(nil),              // 47: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),        // 48: synapse.v1.SubmitReply
+	(*messages.Secrets)(nil),            // 49: synapse.v1.Secrets
+	(*messages.DryRunReply)(nil),        // 50: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),        // 51: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),          // 52: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),       // 53: synapse.v1.RequeueReply
+	(*messages.CheckpointReply)(nil),    // 54: synapse.v1.CheckpointReply
+	(*messages.UpdateReply)(nil),        // 55: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),    // 56: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil),   // 57: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),     // 58: synapse.v1.GetQueuesReply
+	(*messages.GetEfficiencyReply)(nil), // 59: synapse.v1.GetEfficiencyReply
+	(*messages.GetJobReply)(nil),        // 60: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),      // 61: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),     // 62: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),    // 63: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),       // 64: synapse.v1.HistoryReply
+	(*messages.Event)(nil),              // 65: synapse.v1.Event
 }
 var file_server_api_api_proto_depIdxs = []int32{
 	26, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
@@ -2037,61 +2041,63 @@ var file_server_api_api_proto_depIdxs = []int32{
 	33, // 23: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
 	34, // 24: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
 	35, // 25: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	36, // 26: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	37, // 27: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	38, // 28: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
-	39, // 29: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	40, // 30: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
-	41, // 31: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	42, // 32: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	43, // 33: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	44, // 34: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	45, // 35: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	46, // 36: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	1,  // 37: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	4,  // 38: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
-	11, // 39: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
-	12, // 40: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
-	11, // 41: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
-	9,  // 42: synapse.v1.Synapse.OwnJob:input_type -> synapse.v1.OwnJob
-	14, // 43: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	16, // 44: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	19, // 45: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
-	21, // 46: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
-	24, // 47: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
-	47, // 48: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	47, // 49: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	7,  // 50: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	47, // 51: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
-	48, // 52: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
-	49, // 53: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	50, // 54: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	51, // 55: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	52, // 56: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	53, // 57: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	54, // 58: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	55, // 59: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	56, // 60: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	57, // 61: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
-	58, // 62: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	59, // 63: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	60, // 64: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	61, // 65: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	62, // 66: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	63, // 67: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	3,  // 68: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	5,  // 69: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
-	12, // 70: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
-	11, // 71: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
-	12, // 72: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
-	10, // 73: synapse.v1.Synapse.OwnJob:output_type -> synapse.v1.OwnJobReply
-	15, // 74: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	17, // 75: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	20, // 76: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
-	22, // 77: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
-	25, // 78: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
-	48, // [48:79] is the sub-list for method output_type
-	17, // [17:48] is the sub-list for method input_type
+	36, // 26: synapse.v1.Synapse.Checkpoint:input_type -> synapse.v1.Checkpoint
+	37, // 27: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	38, // 28: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	39, // 29: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	40, // 30: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	41, // 31: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
+	42, // 32: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	43, // 33: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	44, // 34: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	45, // 35: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	46, // 36: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	47, // 37: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	1,  // 38: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	4,  // 39: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
+	11, // 40: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
+	12, // 41: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
+	11, // 42: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
+	9,  // 43: synapse.v1.Synapse.OwnJob:input_type -> synapse.v1.OwnJob
+	14, // 44: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	16, // 45: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	19, // 46: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	21, // 47: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	24, // 48: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	48, // 49: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	48, // 50: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	7,  // 51: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	48, // 52: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
+	49, // 53: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
+	50, // 54: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	51, // 55: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	52, // 56: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	53, // 57: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	54, // 58: synapse.v1.Synapse.Checkpoint:output_type -> synapse.v1.CheckpointReply
+	55, // 59: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	56, // 60: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	57, // 61: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	58, // 62: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	59, // 63: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
+	60, // 64: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	61, // 65: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	62, // 66: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	63, // 67: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	64, // 68: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	65, // 69: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	3,  // 70: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	5,  // 71: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
+	12, // 72: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
+	11, // 73: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
+	12, // 74: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
+	10, // 75: synapse.v1.Synapse.OwnJob:output_type -> synapse.v1.OwnJobReply
+	15, // 76: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	17, // 77: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	20, // 78: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	22, // 79: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	25, // 80: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	49, // [49:81] is the sub-list for method output_type
+	17, // [17:49] is the sub-list for method input_type
 	17, // [17:17] is the sub-list for extension type_name
 	17, // [17:17] is the sub-list for extension extendee
 	0,  // [0:17] is the sub-list for field type_name

@@ -33,6 +33,7 @@ const (
 	Synapse_Cancel_FullMethodName        = "/synapse.v1.Synapse/Cancel"
 	Synapse_Hold_FullMethodName          = "/synapse.v1.Synapse/Hold"
 	Synapse_Requeue_FullMethodName       = "/synapse.v1.Synapse/Requeue"
+	Synapse_Checkpoint_FullMethodName    = "/synapse.v1.Synapse/Checkpoint"
 	Synapse_Update_FullMethodName        = "/synapse.v1.Synapse/Update"
 	Synapse_ChangeNode_FullMethodName    = "/synapse.v1.Synapse/ChangeNode"
 	Synapse_ApplyQueues_FullMethodName   = "/synapse.v1.Synapse/ApplyQueues"
@@ -74,6 +75,7 @@ type SynapseClient interface {
 	Cancel(ctx context.Context, in *messages.Cancel, opts ...grpc.CallOption) (*messages.CancelReply, error)
 	Hold(ctx context.Context, in *messages.Hold, opts ...grpc.CallOption) (*messages.HoldReply, error)
 	Requeue(ctx context.Context, in *messages.Requeue, opts ...grpc.CallOption) (*messages.RequeueReply, error)
+	Checkpoint(ctx context.Context, in *messages.Checkpoint, opts ...grpc.CallOption) (*messages.CheckpointReply, error)
 	Update(ctx context.Context, in *messages.Update, opts ...grpc.CallOption) (*messages.UpdateReply, error)
 	ChangeNode(ctx context.Context, in *messages.ChangeNode, opts ...grpc.CallOption) (*messages.ChangeNodeReply, error)
 	ApplyQueues(ctx context.Context, in *messages.ApplyQueues, opts ...grpc.CallOption) (*messages.ApplyQueuesReply, error)
@@ -196,6 +198,16 @@ func (c *synapseClient) Requeue(ctx context.Context, in *messages.Requeue, opts 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(messages.RequeueReply)
 	err := c.cc.Invoke(ctx, Synapse_Requeue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *synapseClient) Checkpoint(ctx context.Context, in *messages.Checkpoint, opts ...grpc.CallOption) (*messages.CheckpointReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(messages.CheckpointReply)
+	err := c.cc.Invoke(ctx, Synapse_Checkpoint_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -475,6 +487,7 @@ type SynapseServer interface {
 	Cancel(context.Context, *messages.Cancel) (*messages.CancelReply, error)
 	Hold(context.Context, *messages.Hold) (*messages.HoldReply, error)
 	Requeue(context.Context, *messages.Requeue) (*messages.RequeueReply, error)
+	Checkpoint(context.Context, *messages.Checkpoint) (*messages.CheckpointReply, error)
 	Update(context.Context, *messages.Update) (*messages.UpdateReply, error)
 	ChangeNode(context.Context, *messages.ChangeNode) (*messages.ChangeNodeReply, error)
 	ApplyQueues(context.Context, *messages.ApplyQueues) (*messages.ApplyQueuesReply, error)
@@ -539,6 +552,9 @@ func (UnimplementedSynapseServer) Hold(context.Context, *messages.Hold) (*messag
 }
 func (UnimplementedSynapseServer) Requeue(context.Context, *messages.Requeue) (*messages.RequeueReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Requeue not implemented")
+}
+func (UnimplementedSynapseServer) Checkpoint(context.Context, *messages.Checkpoint) (*messages.CheckpointReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Checkpoint not implemented")
 }
 func (UnimplementedSynapseServer) Update(context.Context, *messages.Update) (*messages.UpdateReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Update not implemented")
@@ -785,6 +801,24 @@ func _Synapse_Requeue_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(SynapseServer).Requeue(ctx, req.(*messages.Requeue))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Synapse_Checkpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(messages.Checkpoint)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).Checkpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_Checkpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).Checkpoint(ctx, req.(*messages.Checkpoint))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1173,6 +1207,10 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Requeue",
 			Handler:    _Synapse_Requeue_Handler,
+		},
+		{
+			MethodName: "Checkpoint",
+			Handler:    _Synapse_Checkpoint_Handler,
 		},
 		{
 			MethodName: "Update",

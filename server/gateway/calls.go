@@ -69,6 +69,12 @@ func (g *Gateway) Requeue(ctx context.Context, q *messages.Requeue) (*messages.R
 	return wish[*messages.RequeueReply](ctx, g, q.Job, q)
 }
 
+// Checkpoint requests a checkpoint of a running job, which continues.
+func (g *Gateway) Checkpoint(ctx context.Context, q *messages.Checkpoint) (*messages.CheckpointReply, error) {
+	q.Principal = g.o.Principal(ctx)
+	return wish[*messages.CheckpointReply](ctx, g, q.Job, q)
+}
+
 // Update changes the priority or the time limit of a job.
 func (g *Gateway) Update(ctx context.Context, q *messages.Update) (*messages.UpdateReply, error) {
 	q.Principal = g.o.Principal(ctx)

@@ -68,6 +68,7 @@ var changes = map[string]func(context.Context, *servedGateway) error{
 var others = []string{
 	"ReadScript", "ReadSecrets", "DryRun", "GetQueues", "GetEfficiency", "GetJob", "ListJobs", "ListNodes", "ExplainJob",
 	"History", "Cluster", "WhoAmI", "CreatePass", "ListPasses", "RevokePass",
+	"Checkpoint",   // opens a request, which is not on disk
 	"OwnJob",       // makes a change as Requeue and Cancel do, after a read
 	"SubmitSecret", // like SubmitScript, with encryption
 }

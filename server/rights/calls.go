@@ -61,6 +61,7 @@ var needs = slices.Concat([]need{
 	{synapse + "Hold", "release", "false", Hold},
 	{synapse + "Hold", "release", "true", Release},
 	{synapse + "Requeue", "", "", Requeue},
+	{synapse + "Checkpoint", "", "", Requeue},
 	{synapse + "Exec", "", "", Exec},
 	{synapse + "Carry", "", "", Carry},
 	{synapse + "Reach", "", "", ExecInGang},

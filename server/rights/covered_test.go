@@ -18,7 +18,7 @@ var covered = []struct{ message, fields string }{
 	{"DryRun", "principal allow_infeasible exempt groups"},
 	{"JobSpec", "name labels priority priority_zero gang each gpu_type shm_bytes topology node_selector command workdir " +
 		"env time_limit_ms prepare_timeout_ms stop restart lost_grace_ms stop_when_lost_ms limits_required nodes exclude " +
-		"disk_bytes submit_dir script network begin_unix_ms launcher warn after array element not_preemptible " +
+		"disk_bytes submit_dir script network begin_unix_ms launcher warn checkpoint after array element not_preemptible " +
 		"checkpoint_ms secrets title progress"},
 	{"SubmitJobRequest", "id min_cpu min_memory min_gpu"},
 	{"ReadScript", "principal digest"},
@@ -26,7 +26,8 @@ var covered = []struct{ message, fields string }{
 	{"OwnJob", "job attempt rank"},
 	{"Cancel", "principal job reason"},
 	{"Hold", "principal job reason"},
-	{"Requeue", "principal job reason run"},
+	{"Requeue", "principal job reason run checkpoint"},
+	{"Checkpoint", "principal job reason"},
 	{"Update", "principal job reason priority/set_priority time_limit_ms/set_time_limit begin_unix_ms/set_begin " +
 		"array_most/set_array_most exempt groups"},
 	{"ChangeNode", "principal node reason deadline_ms at_unix_ms"},

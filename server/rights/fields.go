@@ -15,6 +15,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"HoldReply", "outcome job release", "", ""},
 	{"RequeueReply", "outcome job run", "", ""},
 	{"OwnJobReply", "outcome job", "", ""},
+	{"CheckpointReply", "outcome job request", "", ""},
 	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms given_to array_most", "", ""},
 	{"ChangeNodeReply", "outcome node", "", ""},
 	{"ApplyQueuesReply", "outcome revision unchanged closed", "", ""},
@@ -64,14 +65,14 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Pass", "id role name by made_unix_ms until_unix_ms", "", ""},
 	{"RevokePassReply", "id role name", "", ""},
 	{"Outcome", "code field text hint", "", ""},
-	{"JobStatus", "record phase reason reason_code attempt debts tasks group withheld prospect warned counts " +
+	{"JobStatus", "record phase reason reason_code attempt debts tasks group withheld prospect warned saving counts " +
 		"progress", "", ""},
 	{"JobProgress", "step total percent milli_rate left_ms most_step changed_ms_ago ranks garbage metrics", "", ""},
 	{"Metric", "name value", "", ""},
 	{"ProgressSpec", "kubeflow_off", "pattern", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
-	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
+	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end saved pending told " +
 		"start_by_left_ms victims reserving_ms preparing_ms verdict", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago users", "", ""},
 	{"NodeUsers", "any more own_count mapped_count", "", "own mapped"},
@@ -79,6 +80,10 @@ var shown = []struct{ message, open, private, ids string }{
 	{"PastJob", "id name title labels owner queue priority state exit_code reason submitted_unix_ms " +
 		"started_unix_ms finished_unix_ms cancel runs failures infra_restarts milli_gpu_ms " +
 		"attempts time_limit_ms gang each", "", ""},
+	{"Saving", "request state cause subject asked_unix_ms deadline_unix_ms ranks step problem", "", ""},
+	{"RankSaved", "rank request steps exited problem", "", ""},
+	{"Saved", "step request at_unix_ms ran_ms", "", ""},
+	{"CheckpointSpec", "signal grace_ms ack commit", "", ""},
 	{"Warning", "cause at_unix_ms ends_unix_ms", "", ""},
 	{"Token", "epoch counter", "", ""},
 	{"Right", "name text own of_job", "", ""},
@@ -120,11 +125,11 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobSpec", "name title labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector " +
 		"image workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
-		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms " +
+		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms checkpoint " +
 		"progress", "command env script secrets", ""},
 	{"Principal", "name groups proven", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
-	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell " +
+	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell saved " +
 		"evidence", "", ""},
 	{"Peer", "rank node address rack", "", ""},
 	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks " +

@@ -117,6 +117,15 @@ func (s *stage) spec(l commandLine, name string) *messages.JobSpec {
 	if ahead := l.time("warn", 0); ahead > 0 {
 		spec.Warn = &messages.WarnSpec{Signal: 1, AheadMs: ahead.Milliseconds()}
 	}
+	if grace := l.time("save", 0); grace > 0 {
+		spec.Checkpoint = &messages.CheckpointSpec{Signal: 10, GraceMs: grace.Milliseconds()}
+		if l.word("acks", "") == "exit" {
+			spec.Checkpoint.Ack = messages.SaveAck_SAVE_ACK_EXIT
+		}
+		if l.has("rank0") {
+			spec.Checkpoint.Commit = messages.SaveCommit_SAVE_COMMIT_RANK0
+		}
+	}
 	return spec
 }
 
@@ -166,7 +175,7 @@ func (l commandLine) amount(gpus string) *messages.Resources {
 // command returns the script that the simulated node plays.
 func (l commandLine) command() []string {
 	words := []string{"sim", "run=" + l.time("run", time.Hour).String()}
-	for _, key := range []string{"exit", "rank", "runs", "image"} {
+	for _, key := range []string{"exit", "rank", "runs", "image", "acks"} {
 		if v := l.word(key, ""); v != "" {
 			words = append(words, key+"="+v)
 		}
@@ -239,7 +248,7 @@ func (s *stage) requeue(l commandLine) string {
 	out := "no answer"
 	q := &messages.Requeue{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(),
 		Reason: "slow disk",
-		Run:    int32(l.number("run", 0)), Hold: l.has("hold")}
+		Run:    int32(l.number("run", 0)), Hold: l.has("hold"), Checkpoint: l.has("checkpoint")}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {
 		r := m.(*messages.RequeueReply)
 		out = told(r.Outcome)
@@ -247,6 +256,14 @@ func (s *stage) requeue(l commandLine) string {
 			out = "run " + strconv.Itoa(int(r.Run))
 		}
 	})
+	return s.plain(out)
+}
+
+// checkpoint requests a checkpoint of a running job, and prints the error.
+func (s *stage) checkpoint(l commandLine) string {
+	out := "no answer"
+	q := &messages.Checkpoint{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID()}
+	s.asked(actors.SchedulerPath, q, func(m messages.Message) { out = told(m.(*messages.CheckpointReply).Outcome) })
 	return s.plain(out)
 }
 

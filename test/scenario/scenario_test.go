@@ -28,11 +28,14 @@
 //	       patience=5s priority=1 type=H100 begin=00:30 warn=20s after=(a,b:any)
 //	       array=0-9%2; its elements are called a_0, a_1 …
 //	       user=me owner=ann [heeds] [unheard]
+//	       save=10s acks=file [rank0]
+//	                     asks the tasks to save before they are stopped; they acknowledge by file, by exit or never
 //	                     submits a job and waits for the answer, unless unheard; count=100 submits a hundred as name-1,
 //	                     name-2 …
 //	again a [replicas=3] repeats the request, or sends one with another body under the same ID
 //	cancel a | hold a | release a
-//	requeue a [run=1] [hold]
+//	checkpoint a         requests a checkpoint; or the error
+//	requeue a [run=1] [hold] [checkpoint]
 //	                     the attempt that is being stopped, 0 if there was none; or the error
 //	update a [priority=5] [time-limit=10s] [begin=00:30 or now]
 //	                     the values on disk afterwards, or the error

@@ -89,6 +89,9 @@ func detailOf(m messages.Message) string {
 			left := time.Duration(m.LeftMs) * time.Millisecond
 			word = wordOf(m.Cause.String(), "CAUSE_") + " in " + left.Round(time.Second).String()
 		}
+		if m.Request != 0 {
+			word = "save, " + word
+		}
 	case *messages.Stop:
 		word = wordOf(m.Cause.String(), "CAUSE_")
 	case *messages.Exited:
@@ -273,6 +276,9 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 		if r.ExitCode != 0 {
 			text += fmt.Sprintf(", exit code %d", r.ExitCode)
 		}
+	}
+	if a := j.Attempt; a.GetSaved() != nil {
+		text += fmt.Sprintf(", saved in run %d", a.Run)
 	}
 	if j.Record.LimitByDefault {
 		text += ", time limit by default"

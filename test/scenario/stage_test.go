@@ -322,7 +322,7 @@ func (s *stage) commands() map[string]func(commandLine) string {
 	return map[string]func(commandLine) string{
 		"world": s.world, "run": s.run, "elapsed": s.elapsed, "until": s.until, "never": s.never,
 		"queues": s.queues, "submit": s.submit, "again": s.again, "cancel": s.cancel, "hold": s.hold, "release": s.release,
-		"requeue": s.requeue, "update": s.update, "break": s.breakJob,
+		"requeue": s.requeue, "checkpoint": s.checkpoint, "update": s.update, "break": s.breakJob,
 		"note": s.change(messages.NodeVerb_NODE_VERB_NOTE), "dry-run": s.dryRun,
 		"drain": s.change(messages.NodeVerb_NODE_VERB_DRAIN), "cordon": s.change(messages.NodeVerb_NODE_VERB_CORDON),
 		"uncordon": s.change(messages.NodeVerb_NODE_VERB_UNCORDON), "remove": s.change(messages.NodeVerb_NODE_VERB_REMOVE),

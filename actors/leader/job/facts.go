@@ -87,7 +87,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 	}
 	exits := map[int32]notedExit{}
 	for i, e := range told.Exits {
-		exits[e.Rank] = notedExit{e, told.Ended(i)}
+		exits[e.Rank] = notedExit{j.noteSavedExit(t, n, e), told.Ended(i)}
 	}
 	var gone []int32
 	news := false
@@ -116,6 +116,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 	if !news {
 		j.forgetAt(ctx, a, n) // the node repeats exits that are on disk, so the Forget was lost
 	}
+	j.look(ctx)
 	j.advance(ctx)
 }
 

@@ -79,6 +79,7 @@ type Job struct {
 	limitTimer  uint64         // number of the time limit's timer
 	limitFrom   actors.Instant // start of the time limit
 	warning     warning
+	saving      saving
 	life        uint64 // number of this actor of the job in this epoch, which identifies its writes
 	writes      uint32
 	unwritten   string // why the write in flight is not on disk yet; empty: no problem
@@ -181,6 +182,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onHold(ctx, m)
 	case *messages.Requeue:
 		j.onRequeue(ctx, m)
+	case *messages.Checkpoint:
+		j.onCheckpoint(ctx, m)
 	case *messages.Update:
 		j.onUpdate(ctx, m)
 	case protocol.Foregone:
@@ -271,11 +274,15 @@ func (j *Job) resume(ctx actor.Context) {
 	}
 	j.begunBefore, j.ranBefore = true, j.att.StartedUnixMs != 0
 	j.warning.begin(j.life, j.ranBefore)
+	j.saving.begin()
 	j.ready = actors.Millis(j.att.StartByLeftMs)
 	j.coordinate(ctx, plan)
 	j.foretellResumed(ctx)
 	if j.att.StartedUnixMs != 0 {
 		j.armTimeLimit(ctx, j.p.Clock.Now()) // the entire limit, until its nodes have reported
+		if then := j.att.Pending; then != nil && j.savesFirst() {
+			j.askToSave(ctx, then.Cause, "", then)
+		}
 	}
 }
 
@@ -340,6 +347,7 @@ func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 		j.contacts = make(map[topology.NodeID]*contact, len(m.Targets))
 	}
 	j.warning.begin(j.life, false)
+	j.saving.begin()
 	for _, t := range m.Targets {
 		s := j.contact(t.Node, t.MachineID)
 		s.drains, s.knows = ending{}, j.warning.number // it was schedulable when the attempt was planned, and no end is near
@@ -429,10 +437,20 @@ func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, nod
 	if j.att == nil || j.att.End != nil || j.end != nil {
 		return
 	}
-	j.end = &messages.End{Cause: cause, Detail: detail, Rank: -1, Node: string(node), AtUnixMs: j.p.Clock.WallMs()}
+	end := &messages.End{Cause: cause, Detail: detail, Rank: -1, Node: string(node)}
 	if cause == messages.Cause_CAUSE_PREEMPTED {
-		j.end.Preemption = j.preemption
+		end.Preemption = j.preemption
 	}
+	j.endWith(ctx, end)
+}
+
+// endWith does the same with a complete end.
+func (j *Job) endWith(ctx actor.Context, end *messages.End) {
+	if j.att == nil || j.att.End != nil || j.end != nil {
+		return
+	}
+	end.AtUnixMs = j.p.Clock.WallMs()
+	j.end = end
 	j.advance(ctx)
 }
 
@@ -459,7 +477,7 @@ func (j *Job) show(ctx actor.Context) {
 		status.Because(messages.WaitStore.Because("not written yet, " + j.unwritten))
 	}
 	if j.warns() {
-		status.Warned = j.warning.shown
+		status.Warned, status.Saving = j.warning.shown, j.savingShown()
 	}
 	ctx.Send(j.peers.Mirror, mirror.JobShown{Status: status})
 }

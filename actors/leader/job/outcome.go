@@ -18,12 +18,13 @@ import (
 // This file owns the effect of an attempt's end on the job: success, failure or a retry, and the text about it.
 
 // verdictOf derives the end of an attempt from the exit evidence. It is success if every member exited 0, otherwise the
-// failure of the first member, with ties decided by rank. It returns nil while neither is known. Among failures that
-// reach the disk together, the earliest counts, by the age that each node reports from its steady clock. If the text of
-// a failure shows that it results from another one, it counts after the others. Evidence of the infrastructure counts
-// before them. Times of day would blame the node whose clock is behind, and the order of arrival would blame the
-// fastest network. A failure also counts if the member was stopped. A supervisor that lost its leader stops its task,
-// and that stop may be the first failure.
+// failure of the first member, with ties decided by rank. If a member saved a checkpoint and exited, and none failed,
+// the attempt is requeued. It returns nil while nothing of this is known. Among failures that reach the disk together,
+// the earliest counts, by the age that each node reports from its steady clock. If the text of a failure shows that it
+// results from another one, it counts after the others. Evidence of the infrastructure counts before them. Times of day
+// would blame the node whose clock is behind, and the order of arrival would blame the fastest network. A failure also
+// counts if the member was stopped. A supervisor that lost its leader stops its task, and that stop may be the first
+// failure.
 func (j *Job) verdictOf(a *messages.AttemptRecord) *messages.End {
 	open := slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Exit == nil })
 	failures := j.failures(a)
@@ -34,6 +35,10 @@ func (j *Job) verdictOf(a *messages.AttemptRecord) *messages.End {
 		return &messages.End{
 			Cause: causeOf(first.Exit), Rank: first.Rank, Node: first.Node, Detail: failureWords(a.Places[i]),
 		}
+	case slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Exit.GetSaved() }):
+		i := slices.IndexFunc(a.Places, func(p *messages.Place) bool { return p.Exit.GetSaved() })
+		words := fmt.Sprintf("rank %d on %s saved a checkpoint and exited", a.Places[i].Rank, a.Places[i].Node)
+		return &messages.End{Cause: messages.Cause_CAUSE_REQUEUED, Rank: -1, Node: a.Places[i].Node, Detail: words}
 	case open:
 		return nil
 	}

@@ -85,7 +85,7 @@ func (j *Job) onPreempt(ctx actor.Context, m protocol.Preempt) {
 	switch {
 	case j.att != nil && messages.FromToken(j.att.Token) == m.Token:
 		j.preemption = m.For
-		j.finish(ctx, messages.Cause_CAUSE_PREEMPTED, wordsOfPreemption(m.For), "")
+		j.finishSaved(ctx, messages.Cause_CAUSE_PREEMPTED, wordsOfPreemption(m.For), m.For.GetForJob())
 	case j.states.In(jobReserving, jobDeciding) && j.token == m.Token:
 		j.preemption = m.For
 		j.moved = &protocol.MoveOff{Cause: messages.Cause_CAUSE_PREEMPTED, Detail: wordsOfPreemption(m.For)}
@@ -100,6 +100,9 @@ func (j *Job) onSpared(ctx actor.Context, m protocol.Spared) {
 	}
 	if j.end.GetPreemption() == j.preemption && !(j.writing && j.next.ended) {
 		j.end = nil
+	}
+	if end := j.saving.then; end != nil && end.Preemption == j.preemption && j.warns() {
+		j.withdrawEnd(ctx)
 	}
 	if j.moved != nil && j.moved.Cause == messages.Cause_CAUSE_PREEMPTED {
 		j.moved = nil

@@ -33,7 +33,7 @@ func (f *failedExits) note(t topology.Token, rank int32, e notedExit) {
 func (j *Job) failures(a *messages.AttemptRecord) (all []verdict.Failure) {
 	known := j.failed.token == messages.FromToken(a.Token)
 	for _, p := range a.Places {
-		if p.Exit == nil || verdict.Succeeded(p.Exit) {
+		if p.Exit == nil || verdict.Succeeded(p.Exit) || p.Exit.Saved {
 			continue
 		}
 		f := verdict.Failure{Rank: p.Rank, Node: p.Node, Exit: p.Exit, Ended: int64(j.p.Clock.Now())}

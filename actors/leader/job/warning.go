@@ -66,7 +66,7 @@ func (j *Job) lives(p *messages.Place) bool {
 
 // warns reports whether the tasks of the attempt get warnings now.
 func (j *Job) warns() bool {
-	return j.rec.Spec.GetWarn() != nil && j.att != nil && j.att.End == nil && j.end == nil && j.counting()
+	return j.rec.Spec.IsAnnounced() && j.att != nil && j.att.End == nil && j.end == nil && j.counting()
 }
 
 // warn computes the end of the attempt, sends a changed warning to its tasks, and schedules the next check.
@@ -75,22 +75,33 @@ func (j *Job) warn(ctx actor.Context) {
 		return
 	}
 	w, end := &j.warning, j.ending()
-	until := end.at.Plus(-actors.Millis(j.rec.Spec.Warn.AheadMs)).Since(j.p.Clock.Now())
+	ahead, _ := j.rec.Spec.Announced()
+	until := end.at.Plus(-ahead).Since(j.p.Clock.Now())
 	near := ending{}
 	if end.at != 0 && until <= 0 {
 		near = end
+	}
+	known := near
+	if s := &j.saving; s.open() && s.by {
+		near = s.end
 	}
 	switch {
 	case near == (ending{}) && !j.states.In(jobRunning):
 		// It started under an earlier leader, which may have sent a warning that no longer applies.
 	case near != w.said || w.unsure:
+		if j.rec.Spec.GetCheckpoint() != nil && near == known {
+			j.requestFor(near)
+		}
 		w.said, w.unsure, w.pause = near, false, 0
 		w.number++
 		j.sayEnding(ctx)
 	}
-	if w.lacking > 0 {
+	if left := j.saving.end.at.Since(j.p.Clock.Now()); j.saving.open() && (end.at == 0 || until <= 0 || left < until) {
+		until = left
+	}
+	if w.lacking > 0 || j.saving.open() {
 		w.pause = backoff.Next(w.pause, j.p.Constants.ResendFirst, j.p.Constants.ResendCap)
-		if end.at == 0 || until <= 0 || w.pause < until {
+		if until <= 0 || w.pause < until {
 			until = w.pause
 		}
 	}
@@ -104,12 +115,37 @@ func (j *Job) lookAtEnd(ctx actor.Context, after time.Duration) {
 	j.p.Clock.After(after, ctx.Self(), warnDue{j.warning.seq})
 }
 
+// requestFor opens the request to save before a known end, or closes the open one if that end is withdrawn.
+func (j *Job) requestFor(near ending) {
+	switch s := &j.saving; {
+	case near.at != 0:
+		then := s.then
+		j.openRequest(near, j.drainedNode(near))
+		s.then = then
+	case s.open():
+		s.state = messages.SaveState_SAVE_STATE_WITHDRAWN
+	}
+}
+
+// drainedNode returns the node whose drain is this end. It returns "" for another end.
+func (j *Job) drainedNode(near ending) string {
+	for _, p := range j.att.Places {
+		if j.contacts[topology.NodeID(p.Node)].drains == near && near.cause == messages.Cause_CAUSE_DRAINED {
+			return p.Node
+		}
+	}
+	return ""
+}
+
 // onWarnDue repeats the warning to nodes that have not confirmed.
 func (j *Job) onWarnDue(ctx actor.Context, m warnDue) {
 	if m.Seq != j.warning.seq || !j.warns() {
 		return
 	}
-	if j.warning.lacking > 0 {
+	if j.look(ctx); !j.warns() {
+		return
+	}
+	if j.warning.lacking > 0 || j.saving.open() {
 		j.sayEnding(ctx)
 	}
 	j.warn(ctx)
@@ -119,18 +155,22 @@ func (j *Job) onWarnDue(ctx actor.Context, m warnDue) {
 func (j *Job) sayEnding(ctx actor.Context) {
 	j.warning.lacking = 0
 	j.ignorant(func(n topology.NodeID, c *contact) {
-		j.warning.lacking++
+		if c.knows != j.warning.number {
+			j.warning.lacking++
+		}
 		j.sayEndingTo(ctx, n, c)
 	})
 	j.showWarned(ctx)
 }
 
-// ignorant visits each reachable node of the attempt that has a live task and has not confirmed the warning.
+// ignorant visits each reachable node of the attempt that has a live task, and has not confirmed the warning or lacks
+// an acknowledgement of the open request.
 func (j *Job) ignorant(visit func(topology.NodeID, *contact)) {
 	last := ""
 	for _, p := range j.att.Places {
 		c := j.contacts[topology.NodeID(p.Node)]
-		if p.Node == last || !j.lives(p) || !c.up || c.knows == j.warning.number || c.vocabulary < messages.VocabularyWarn {
+		if p.Node == last || !j.lives(p) || !c.up || c.vocabulary < messages.VocabularyWarn ||
+			c.knows == j.warning.number && !j.lacksSaved(topology.NodeID(p.Node)) {
 			continue
 		}
 		last = p.Node // the ranks of a node are adjacent
@@ -145,6 +185,12 @@ func (j *Job) sayEndingTo(ctx actor.Context, n topology.NodeID, c *contact) {
 	m := &messages.Warn{Order: j.order(messages.FromToken(j.att.Token), n, c), Number: j.warning.number}
 	if e := j.warning.said; e.at != 0 {
 		m.Cause, m.Of, m.LeftMs = e.cause, e.of, max(e.at.Since(j.p.Clock.Now()).Milliseconds(), 0)
+		if s := &j.saving; s.request != 0 {
+			m.Request, m.Subject = s.request, s.subject
+			if s.by {
+				m.Of = 0 // the request has a number of its own
+			}
+		}
 	}
 	ctx.Request(j.p.Peers.Node(n), m)
 }
@@ -164,13 +210,21 @@ func (j *Job) warnReturned(ctx actor.Context, n topology.NodeID) {
 
 // onWarned records that a node has warned its tasks.
 func (j *Job) onWarned(ctx actor.Context, c *contact, m *messages.Warned) {
-	if m.Number != j.warning.number || c.knows == m.Number {
+	if m.Number != j.warning.number {
+		return
+	}
+	j.noteSaved(ctx, topology.NodeID(m.Origin.Node), m.Saved)
+	if c.knows == m.Number || m.Number != j.warning.number {
 		return
 	}
 	c.knows = m.Number
 	if j.warning.lacking--; j.warning.lacking <= 0 && j.warns() {
 		j.warning.lacking = 0
-		j.ignorant(func(topology.NodeID, *contact) { j.warning.lacking++ })
+		j.ignorant(func(_ topology.NodeID, c *contact) {
+			if c.knows != j.warning.number {
+				j.warning.lacking++
+			}
+		})
 		j.showWarned(ctx)
 	}
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -103,6 +104,10 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 		run = j.rec.Runs
 	}
 	answer := func() any { return j.requeueReply(m, run) }
+	if no := j.cannotSave("checkpoint"); m.Checkpoint && no != nil {
+		ctx.Respond(&messages.RequeueReply{Job: m.Job, Outcome: no})
+		return
+	}
 	if run > j.rec.Runs || j.isLastRun(run) {
 		ctx.Respond(answer()) // a refused request changes nothing and holds nothing
 		return
@@ -115,7 +120,11 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	}
 	if j.att != nil && j.att.Run == run {
 		why := strings.TrimSuffix("requeued by "+m.Principal.GetName()+": "+m.Reason, ": ")
-		j.finish(ctx, messages.Cause_CAUSE_REQUEUED, why, "")
+		if m.Checkpoint {
+			j.finishSaved(ctx, messages.Cause_CAUSE_REQUEUED, why, m.Principal.GetName())
+		} else {
+			j.finish(ctx, messages.Cause_CAUSE_REQUEUED, why, "")
+		}
 	}
 	j.advance(ctx)
 }
@@ -138,14 +147,15 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 		conflict("run", "job has no attempt %d: its latest is %d", run, j.rec.Runs)
 	case j.att == nil || j.att.Run != run:
 		// The run has already ended, so there is nothing to stop.
-	case j.att.End.GetCause() == messages.Cause_CAUSE_REQUEUED:
+	case j.att.End.GetCause() == messages.Cause_CAUSE_REQUEUED, j.att.End == nil && j.att.Pending != nil:
 		reply.Run = run
 	case j.isLastRun(run):
 		conflict("restart.limit", "the job allows no second run: cancel it and submit it again")
 	case m.Hold:
 		// The run ends for another reason and the job is held, so the request has no effect.
 	default:
-		conflict("job", "attempt %d is already ending: %s", run, actors.WordOf(j.att.End.GetCause().String(), "CAUSE_"))
+		end := cmp.Or(j.att.End, j.saving.then)
+		conflict("job", "attempt %d is already ending: %s", run, actors.WordOf(end.GetCause().String(), "CAUSE_"))
 	}
 	return reply
 }

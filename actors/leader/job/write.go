@@ -88,6 +88,7 @@ func (j *Job) compose() draft {
 	case j.decide != nil:
 		j.draftCommit(&d)
 	case d.att != nil:
+		j.draftSaved(&d)
 		j.draftEnd(&d)
 	}
 	j.draftAfter(&d)
@@ -184,7 +185,7 @@ func (j *Job) draftEnd(d *draft) {
 	if d.att.End != nil {
 		return
 	}
-	end := j.verdictOf(d.att)
+	end := j.endOfSaved(j.verdictOf(d.att))
 	if end == nil {
 		end = j.end
 	}
@@ -360,6 +361,9 @@ func (j *Job) absorb(d draft) {
 	j.foregone = j.foregone[d.foregone:]
 	if d.ended {
 		j.end = nil
+	}
+	if j.saving.fresh == j.att.GetSaved() {
+		j.saving.fresh = nil
 	}
 	if j.att == nil || j.att.StartedUnixMs != 0 {
 		j.started = 0

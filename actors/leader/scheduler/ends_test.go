@@ -96,3 +96,22 @@ func TestVacatedHasNoEnd(t *testing.T) {
 		t.Error("a slice whose room is free is believed to give it back")
 	}
 }
+
+// TestSaveGraceIsPromised checks that a start guarantee includes the time in which its victims may save.
+func TestSaveGraceIsPromised(t *testing.T) {
+	c := actors.DefaultConstants()
+	spec := leadertest.OneGPU()
+	spec.Stop = &messages.StopSpec{GraceMs: 40_000}
+	for _, test := range []struct {
+		save *messages.CheckpointSpec
+		want time.Duration
+	}{
+		{nil, 40 * time.Second},
+		{&messages.CheckpointSpec{GraceMs: 60_000}, 100 * time.Second},
+		{&messages.CheckpointSpec{}, 40*time.Second + messages.DefaultSaveGrace},
+	} {
+		if spec.Checkpoint = test.save; untilPreempted(spec, &c) != test.want {
+			t.Errorf("%v: %v, want %v", test.save, untilPreempted(spec, &c), test.want)
+		}
+	}
+}

@@ -275,6 +275,11 @@ func freeAfterStop(spec *messages.JobSpec, c *actors.Constants) time.Duration {
 	return actors.GraceOf(spec, *c) + endMargin
 }
 
+// untilPreempted returns how long a preempted attempt may run: the time to save a checkpoint, then the grace.
+func untilPreempted(spec *messages.JobSpec, c *actors.Constants) time.Duration {
+	return spec.SaveGrace() + actors.GraceOf(spec, *c)
+}
+
 // newRun replaces the job's latest attempt by a new one and starts to estimate its end.
 func (s *lookahead) newRun(e *livingJob, r *run) {
 	s.dropRun(e)

@@ -236,7 +236,7 @@ func (x ends) Running(job topology.JobID, nowNs int64) (preempt.Running, bool) {
 	r := e.run
 	run := preempt.Running{
 		Token: r.token, Priority: r.spec.GetPriority(), Prepared: int64(r.prepared), Ends: r.isOver(),
-		Checkpoint: int64(actors.Millis(r.spec.GetCheckpointMs())), Grace: int64(actors.GraceOf(r.spec, s.p.Constants)),
+		Checkpoint: int64(actors.Millis(r.spec.GetCheckpointMs())), Grace: int64(untilPreempted(r.spec, &s.p.Constants)),
 		Limit: int64(actors.Millis(r.spec.GetTimeLimitMs())), Had: int64(e.had),
 		Fixed: r.spec.GetNotPreemptible(), Times: int(e.outranked.times), Rested: topology.Never,
 	}

@@ -49,6 +49,7 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[*messages.Cancel]((*Scheduler).onCancel),
 	actors.On[*messages.Hold]((*Scheduler).onHold),
 	actors.On[*messages.Requeue]((*Scheduler).onRequeue),
+	actors.On[*messages.Checkpoint]((*Scheduler).onCheckpoint),
 	actors.On[*messages.Update]((*Scheduler).onUpdate),
 	actors.On[*messages.ChangeNode]((*Scheduler).onChangeNode),
 	actors.On[*messages.ApplyQueues]((*Scheduler).onApplyQueues),
@@ -100,6 +101,10 @@ func (s *Scheduler) onHold(ctx actor.Context, m *messages.Hold) {
 
 func (s *Scheduler) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	s.toJob(ctx, m.Job, &messages.RequeueReply{Job: m.Job, Outcome: s.noJob(m.Job)})
+}
+
+func (s *Scheduler) onCheckpoint(ctx actor.Context, m *messages.Checkpoint) {
+	s.toJob(ctx, m.Job, &messages.CheckpointReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 }
 
 func (s *Scheduler) onConcluded(ctx actor.Context, m protocol.Concluded) {

@@ -54,7 +54,7 @@ type Spec struct {
 	PrepareTimeout Amount            `json:"prepareTimeout,omitempty" yaml:"prepareTimeout,omitempty"`
 	Warn           string            `json:"warn,omitempty" yaml:"warn,omitempty"`
 	Preemptible    *bool             `json:"preemptible,omitempty" yaml:"preemptible,omitempty"`
-	Checkpoint     Amount            `json:"checkpoint,omitempty" yaml:"checkpoint,omitempty"`
+	Checkpoint     any               `json:"checkpoint,omitempty" yaml:"checkpoint,omitempty,flow"`
 	Stop           *Stop             `json:"stop,omitempty" yaml:"stop,omitempty,flow"`
 	Progress       *Progress         `json:"progress,omitempty" yaml:"progress,omitempty,flow"`
 	Restart        *Restart          `json:"restart,omitempty" yaml:"restart,omitempty,flow"`
@@ -174,7 +174,7 @@ func Format(s *messages.JobSpec) File {
 			PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
 			Warn:           FormatWarn(s.GetWarn()),
 			Preemptible:    preemptibleOf(s),
-			Checkpoint:     amount(s.GetCheckpointMs(), FormatDuration),
+			Checkpoint:     checkpointOf(s),
 			LostGrace:      amount(s.GetLostGraceMs(), FormatDuration),
 			StopWhenLost:   amount(s.GetStopWhenLostMs(), FormatDuration),
 		},

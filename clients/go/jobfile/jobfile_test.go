@@ -88,6 +88,7 @@ metadata: {name: a}
 spec:
   image: host
   resources: {cpu: 1}
+  checkpoint: {every: 10m, signal: USR1, grace: 2m, ack: exit, commit: rank0}
   scriptName: train.sh
   args: ["--lr", 3]
   script: |
@@ -102,7 +103,9 @@ func scriptedSpec(t *testing.T, text, name string) *messages.JobSpec {
 	}
 	s.Args = []string{"--lr", "3"}
 	return &messages.JobSpec{Name: "a", Image: "host", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
-		Script: s, Each: &messages.Resources{MilliCpu: 1000}}
+		Script: s, Each: &messages.Resources{MilliCpu: 1000}, CheckpointMs: 600_000, Checkpoint: &messages.CheckpointSpec{
+			Signal: 10, GraceMs: 120_000, Ack: messages.SaveAck_SAVE_ACK_EXIT, Commit: messages.SaveCommit_SAVE_COMMIT_RANK0,
+		}}
 }
 
 func TestEveryKeyIsRead(t *testing.T) {

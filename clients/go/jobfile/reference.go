@@ -100,10 +100,16 @@ func placementTexts() []KeyText {
 		{"spec.topology.patience", "Maximum time to wait for the preferred level.", spanFormat, "0", ""},
 		{"spec.preemptible", "Permission to preempt the job, if its queue allows preemption. With `false`, the job " +
 			"runs only within the quota of its queue.", flagFormat, "true", ""},
-		{"spec.checkpoint", "Interval at which the job saves a checkpoint. A preemption loses at most the work of " +
-			"one interval.",
-			spanFormat,
-			"the job saves no checkpoints", ""},
+		{"spec.checkpoint.every", "Interval at which the job saves a checkpoint. A preemption loses at most the " +
+			"work of one interval. `checkpoint: 10m` sets only this key; each other key makes the scheduler request a " +
+			"checkpoint before it stops the job.", spanFormat, "the job saves no checkpoints", ""},
+		{"spec.checkpoint.signal", "Signal that is sent with the request to save.", "`USR1`",
+			"no signal: the tasks look for the file `$SYNAPSE_NOTICE`", "a signal that a task can handle"},
+		{"spec.checkpoint.grace", "Time to save, before the stop signal is sent.", spanFormat, "5m",
+			"at most the time limit"},
+		{"spec.checkpoint.ack", "How a task acknowledges: `file` with a line in " +
+			"`$SYNAPSE_CHECKPOINT_DIR/ack.RANK`, or `exit` with exit code 85.", "`file`, `exit`", "`file`", ""},
+		{"spec.checkpoint.commit", "Tasks that must acknowledge: `all`, or only `rank0`.", "`all`, `rank0`", "`all`", ""},
 	}
 }
 

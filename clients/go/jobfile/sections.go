@@ -80,6 +80,7 @@ func sections() []section {
 			{"kubeflow", "progress.kubeflow_off", readWord("a supported value", []string{"on", "off"},
 				func(s *spec, word string) { progress(s).KubeflowOff = word == "off" })},
 		}},
+		{"spec.checkpoint", checkpointKeys()},
 		{"spec.stop", []key{
 			{"signal", "stop.signal", readSignal},
 			{"grace", "stop.grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &stop(s).GraceMs })},
@@ -125,7 +126,7 @@ func specKeys() []key {
 		{"preemptible", "not_preemptible", func(r *reader, n *yaml.Node, path string) {
 			r.spec.NotPreemptible = !r.boolean(n, path)
 		}},
-		{"checkpoint", "checkpoint_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.CheckpointMs })},
+		{"checkpoint", "checkpoint", readCheckpoint},
 		{"progress", "progress", readSection},
 		{"stop", "stop", readSection},
 		{"restart", "restart", readSection},

@@ -193,6 +193,29 @@ class QueueOrder(str, Enum):
     FAIR = "QUEUE_ORDER_FAIR"
 
 
+class SaveAck(str, Enum):
+    """SaveAck is the way in which a task acknowledges that it has saved a checkpoint."""
+    UNSPECIFIED = "SAVE_ACK_UNSPECIFIED"  # same as SAVE_ACK_FILE
+    FILE = "SAVE_ACK_FILE"  # a line in the file ack.RANK in $SYNAPSE_CHECKPOINT_DIR
+    EXIT = "SAVE_ACK_EXIT"  # exit code 85
+
+
+class SaveCommit(str, Enum):
+    """SaveCommit is the set of tasks that must acknowledge a checkpoint of their gang."""
+    UNSPECIFIED = "SAVE_COMMIT_UNSPECIFIED"  # same as SAVE_COMMIT_ALL
+    ALL = "SAVE_COMMIT_ALL"
+    RANK0 = "SAVE_COMMIT_RANK0"  # only rank 0, which writes the checkpoint of the gang
+
+
+class SaveState(str, Enum):
+    """SaveState is the state of a request to save a checkpoint."""
+    UNSPECIFIED = "SAVE_STATE_UNSPECIFIED"
+    OPEN = "SAVE_STATE_OPEN"
+    SAVED = "SAVE_STATE_SAVED"  # all required ranks have acknowledged the same step
+    FAILED = "SAVE_STATE_FAILED"  # a rank did not acknowledge in time
+    WITHDRAWN = "SAVE_STATE_WITHDRAWN"  # the reason for the request no longer exists
+
+
 class SliceState(str, Enum):
     UNSPECIFIED = "SLICE_STATE_UNSPECIFIED"
     RESERVED = "SLICE_STATE_RESERVED"
@@ -310,6 +333,8 @@ class AttemptRecord(Message):
     reserving_ms: int = plain("long")  # time from the first Reserve until all nodes had reserved; 0: an older version wrote this
     preparing_ms: int = plain("long")  # Time from COMMIT until all nodes were prepared. 0 if they never were, or if the leader changed in between.
     verdict: Optional[Verdict] = one("Verdict")  # Written with the end. Later evidence may change it until the attempt is closed. Unset if the attempt did not fail, or if an older version wrote this.
+    saved: Optional[Saved] = one("Saved")  # unset: no checkpoint was acknowledged
+    pending: Optional[End] = one("End")  # The end that a user requested together with a checkpoint. It comes after the checkpoint. Unset: none.
 
 
 @dataclass
@@ -341,6 +366,30 @@ class ChangeNode(Message):
 class ChangeNodeReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     node: str = plain("str")
+
+
+@dataclass
+class Checkpoint(Message):
+    """client → Scheduler → Job. Requests a checkpoint of the running attempt, which continues. Answered when the request is open. A repeated request gets the number of the open one."""
+    principal: Optional[Principal] = one("Principal")
+    job: str = plain("str")
+    reason: str = plain("str")
+
+
+@dataclass
+class CheckpointReply(Message):
+    outcome: Optional[Outcome] = one("Outcome")
+    job: str = plain("str")
+    request: int = plain("long")
+
+
+@dataclass
+class CheckpointSpec(Message):
+    """CheckpointSpec makes the scheduler request a checkpoint before it stops the job."""
+    signal: int = plain("int")  # sent with the request
+    grace_ms: int = plain("long")  # how long the tasks may take to save
+    ack: SaveAck = plain("SaveAck", SaveAck.UNSPECIFIED)
+    commit: SaveCommit = plain("SaveCommit", SaveCommit.UNSPECIFIED)
 
 
 @dataclass
@@ -559,6 +608,7 @@ class Exit(Message):
     fault: Fault = plain("Fault", Fault.UNSPECIFIED)  # of PREPARE_FAILED and LAUNCH_FAILED
     disk: bool = plain("bool")  # the rank was stopped because it used too much disk on the node; detail has the amount
     unhealthy: bool = plain("bool")  # Of NEVER_STARTED: the health check of the node that is named in detail failed.
+    saved: bool = plain("bool")  # The rank exited with code 85 while a checkpoint was requested, so it has saved and has not failed.
     by_itself: bool = plain("bool")  # the rank ended before it was stopped; false: it was stopped, or an older version wrote this
     evidence: Optional[Evidence] = one("Evidence")  # Of a failure. Records on the leader's disk keep the texts only in the verdict.
 
@@ -897,6 +947,7 @@ class JobSpec(Message):
     not_preemptible: bool = plain("bool")  # never stopped for another job, and therefore limited to its queue's quota
     checkpoint_ms: int = plain("long")  # interval between checkpoints, which is the most work that a stop loses; 0: unknown
     secrets: List[Secret] = many("Secret")  # Only names and kinds; the values are sealed in the job's record, and the node requests them.
+    checkpoint: Optional[CheckpointSpec] = one("CheckpointSpec")  # unset: the job is stopped without a request to save
     progress: Optional[ProgressSpec] = one("ProgressSpec")  # unset: no pattern
     title: str = plain("str")  # the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
 
@@ -916,6 +967,7 @@ class JobStatus(Message):
     counts: Optional[ArrayCounts] = one("ArrayCounts")  # of an array
     reason_code: str = plain("str")  # Code of a waiting job's reason, one of WaitReasons in reason.go. Empty if the job does not wait.
     warned: Optional[Warning] = one("Warning")  # Warning of the running attempt. Unset if no warning was sent, or if an earlier leader sent it.
+    saving: Optional[Saving] = one("Saving")  # of the running attempt; unset: this leader has requested no checkpoint
     progress: Optional[JobProgress] = one("JobProgress")  # of the latest attempt; unset: no progress was reported to this leader
 
 
@@ -1302,6 +1354,16 @@ class Queues(Message):
 
 
 @dataclass
+class RankSaved(Message):
+    """RankSaved is the acknowledgement of one rank that it has saved a checkpoint."""
+    rank: int = plain("int")
+    request: int = plain("long")  # the request that it acknowledges
+    steps: List[int] = many("long")  # that it has saved for this request, the newest last; empty: it exited without a step
+    exited: bool = plain("bool")  # it has exited with the code that says that it has saved
+    problem: str = plain("str")  # why its file could not be read; empty: no problem
+
+
+@dataclass
 class ReadLogs(Message):
     """ReadLogs requests the output of a job's tasks."""
     principal: Optional[Principal] = one("Principal")
@@ -1366,6 +1428,7 @@ class Requeue(Message):
     reason: str = plain("str")
     attempt: int = plain("int")  # Number of the attempt to stop, so that a repeated request stops only one; 0: the current attempt.
     hold: bool = plain("bool")  # also hold the job until it is released
+    checkpoint: bool = plain("bool")  # request a checkpoint first; the answer does not wait for it
 
 
 @dataclass
@@ -1410,6 +1473,29 @@ class Right(Message):
     text: str = plain("str")  # description
     own: bool = plain("bool")  # only for the caller's own jobs
     of_job: bool = plain("bool")  # applies to one job
+
+
+@dataclass
+class Saved(Message):
+    """Saved is the last checkpoint that the gang of an attempt has acknowledged."""
+    step: int = plain("long")  # the highest step that all required ranks acknowledged; 0: they named none
+    request: int = plain("long")  # the request to save
+    at_unix_ms: int = plain("long")  # by the wall clock, only for display
+    ran_ms: int = plain("long")  # run time of the attempt until then, by the leader's steady clock; 0: unknown
+
+
+@dataclass
+class Saving(Message):
+    """Saving is the last request to the tasks of an attempt to save a checkpoint."""
+    request: int = plain("long")
+    state: SaveState = plain("SaveState", SaveState.UNSPECIFIED)
+    cause: Cause = plain("Cause", Cause.UNSPECIFIED)  # why the attempt will be stopped; UNSPECIFIED: it continues
+    subject: str = plain("str")  # same as in Warn
+    asked_unix_ms: int = plain("long")
+    deadline_unix_ms: int = plain("long")
+    acknowledged: List[RankSaved] = many("RankSaved")  # in rank order
+    step: int = plain("long")  # acknowledged by all required ranks; 0: none
+    problem: str = plain("str")  # the first problem of a rank
 
 
 @dataclass
@@ -1671,6 +1757,9 @@ class Calls:
 
     def requeue(self, request: Requeue) -> RequeueReply:
         return self._transport.call("Requeue", request, RequeueReply)
+
+    def checkpoint(self, request: Checkpoint) -> CheckpointReply:
+        return self._transport.call("Checkpoint", request, CheckpointReply)
 
     def update(self, request: Update) -> UpdateReply:
         return self._transport.call("Update", request, UpdateReply)

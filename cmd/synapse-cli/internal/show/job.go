@@ -165,7 +165,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	if spec.GetNotPreemptible() {
 		p.line("Preemptible", "no: uses only the quota of its queue")
 	}
-	p.line("Checkpoint", limit(spec.GetCheckpointMs()))
+	p.checkpoints(j)
 	p.line("Preempts", victims(r.GetPromise().GetVictims()))
 	if r.GetChanged() != nil {
 		p.line("Changed by", messages.Doing(r.GetChanged()))

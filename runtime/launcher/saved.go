@@ -1,0 +1,70 @@
+package launcher
+
+import (
+	"sync"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/progress"
+)
+
+// This file owns the acknowledgements of saved checkpoints. A request arrives as a warning (notice.go). While it is
+// open, the launcher reads the acknowledgement file of the task once per second, and once more after the task's end.
+
+// taskSaves reads the acknowledgements of one task.
+type taskSaves struct {
+	mu      sync.Mutex
+	request uint64 // the open request; 0: none
+	file    progress.SavedFile
+	told    *messages.RankSaved // as last sent for this request; nil: nothing
+}
+
+// begin starts to read the acknowledgements of a request. The launcher sends what it finds, even if it has sent it
+// before. The request 0 ends the reading.
+func (s *taskSaves) begin(request uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.request, s.told = request, nil
+}
+
+// lookForSaved reads the acknowledgements, and returns the message about them if they have changed.
+func (t *task) lookForSaved() *messages.TaskSaved {
+	s := &t.progress.saves
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.request == 0 {
+		return nil
+	}
+	saved := &messages.RankSaved{Rank: int32(t.Key.Rank), Request: s.request}
+	steps, err := s.file.Read(t.Scratch, saved.Rank, s.request)
+	if saved.Steps = steps; err != nil {
+		saved.Problem = messages.AsText(err.Error())
+	}
+	nothing := len(steps) == 0 && err == nil
+	if nothing && s.told == nil || saved.Same(s.told) {
+		return nil
+	}
+	s.told = saved
+	return &messages.TaskSaved{Id: messages.ToTaskID(t.Key), Saved: saved}
+}
+
+// followSaved sends changed acknowledgements to the actor of the task. It runs outside the task's line.
+func (t *task) followSaved() {
+	if m := t.lookForSaved(); m != nil {
+		t.post(func() {
+			if t.phase == phaseRunning {
+				t.l.send(t.to, m)
+			}
+		})
+	}
+}
+
+// endSaved sends the last acknowledgements before the exit of the task. The second look counts a last line without a
+// line break, because nobody writes it any more.
+func (t *task) endSaved() {
+	for range 2 {
+		if m := t.lookForSaved(); m != nil {
+			t.l.send(t.to, m)
+		}
+	}
+	t.progress.saves.begin(0)
+}
