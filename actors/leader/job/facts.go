@@ -87,7 +87,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 	}
 	exits := map[int32]notedExit{}
 	for i, e := range told.Exits {
-		exits[e.Rank] = notedExit{j.noteSavedExit(t, n, e), told.Ended(i)}
+		exits[e.Rank] = notedExit{j.noteSavedExit(t, e), told.Ended(i)}
 	}
 	var gone []int32
 	news := false

@@ -142,7 +142,7 @@ func (j *Job) placedAt(rank int32, node topology.NodeID) bool {
 }
 
 // noteSavedExit records a rank that saved and exited, and returns its exit with a mark. Another exit is unchanged.
-func (j *Job) noteSavedExit(token topology.Token, node topology.NodeID, e *messages.Exit) *messages.Exit {
+func (j *Job) noteSavedExit(token topology.Token, e *messages.Exit) *messages.Exit {
 	s, spec := &j.saving, j.rec.Spec.GetCheckpoint()
 	if j.att == nil || messages.FromToken(j.att.Token) != token || spec.GetAck() != messages.SaveAck_SAVE_ACK_EXIT ||
 		e.Kind != messages.ExitKind_EXIT_KIND_EXITED || e.Code != messages.ExitSaved || e.Signal != 0 {
@@ -181,7 +181,7 @@ func (j *Job) look(ctx actor.Context) {
 	j.show(ctx)
 	then := s.then
 	if s.then = nil; then != nil {
-		j.endWith(ctx, then)
+		j.endWith(ctx, actors.CopyOf(then)) // the record may hold the end as pending
 	}
 	j.advance(ctx)
 	if then == nil && s.by {
