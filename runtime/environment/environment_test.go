@@ -224,7 +224,7 @@ func TestReference(t *testing.T) {
 	one, eight, alone := gang(2, 1000), gang(2, 8000), gang(2, 0)
 	one.Gpus = gpus("GPU-1")
 	one.Start.Grant.Amount.MilliCpu = 8000
-	one.Start.Spec.Warn = &messages.WarnSpec{Signal: 10, AheadMs: 1}
+	one.Start.Spec.Checkpoint = &messages.CheckpointSpec{Signal: 10}
 	one.Start.Spec.Element = &messages.Element{Array: "k3f", Count: 1, Step: 1}
 	one.Helper = "/scratch/.synapse/synapse-exec"
 	one.Kubeflow = &Kubeflow{"http://127.0.0.1:7", "/scratch/token", "/scratch/ca"}
