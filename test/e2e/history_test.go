@@ -105,7 +105,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	good := over("succeeded", "sleep 1", "-n", "2", "--gpus-per-task", "8", "--name", "good", "--queue", "research",
 		"--label", "team=nlp")
 	bad := over("failed", "sleep 0.3; exit 3", "--gpu", "1", "--name", "bad", "--queue", "night")
-	killed := over("failed", "sleep 0.3; kill -9 $$", "--name", "killed", "--queue", "night")
+	killed := over("failed", "sleep 0.3; kill -SEGV $$", "--name", "killed", "--queue", "night")
 	stopped := over("cancelled", "exec sleep 600", "--gpu", "2", "--name", "stopped")
 
 	before, jobs := l.history()
@@ -117,8 +117,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	}{
 		good:    {"succeeded", "research", "succeeded", "", 0, 1, 0, 0, 16},
 		bad:     {"failed", "night", "member failed", "exited with code 3", 3, 1, 3, 0, 1},
-		// Nothing shows who sent the signal, so the first such end does not count against the job.
-		killed:  {"failed", "night", "member failed", "signal 9", 137, 2, 137, 9, 0},
+		killed:  {"failed", "night", "member failed", "signal 11", 139, 1, 139, 11, 0},
 		stopped: {"cancelled", "", "cancelled", "enough", 1, 1, 0, 0, 2},
 	} {
 		j := jobs[id]
