@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -8,12 +10,12 @@ import (
 // holdHolds is S24: nothing is committed over a Hold on disk. A Hold appears on disk, and disappears, only while a
 // client requests that. If no other client interferes, a client finds its acknowledged hold or release in the store.
 // Two cases are allowed. A deposed leader may refuse a request that the present leader, which got it earlier, grants. A
-// request that was repeated while the write of its answer was in progress is done with the next write.
+// request that was repeated before its answer is done with the next write, or a moment later if its copy was delayed.
 type holdHolds struct {
 	rule
 	answered map[string]instant // by job: when the last such request was answered
 	refused  map[string]bool    // by job: a request was refused, and had been sent twice
-	repeated map[heldAs]uint64  // revision that answered a request which had been sent twice
+	repeated map[heldAs]copied  // the answer to a request which had been sent twice
 	swept    map[string]bool    // arrays with such a request, which may hold or release their elements
 	// by write: it was requested, and may be repeated in a replica that had lost it
 	written map[topology.Token]bool
@@ -25,9 +27,18 @@ type heldAs struct {
 	held bool
 }
 
+// copied is the revision and the time that answered a request.
+type copied struct {
+	revision uint64
+	at       instant
+}
+
+// copyBound is how long a copy of a request may arrive after the answer.
+const copyBound = 10 * time.Second
+
 func newHoldHolds() *holdHolds {
 	return &holdHolds{rule: rule{"S24 hold-holds", on{Stored, Replied}},
-		answered: map[string]instant{}, refused: map[string]bool{}, repeated: map[heldAs]uint64{},
+		answered: map[string]instant{}, refused: map[string]bool{}, repeated: map[heldAs]copied{},
 		written: map[topology.Token]bool{}, swept: map[string]bool{}}
 }
 
@@ -63,7 +74,8 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 		}
 	}
 	held := s.job.Hold != nil
-	again := c.repeated[heldAs{s.job.Id, held}] == s.jobWas.Revision
+	last, again := c.repeated[heldAs{s.job.Id, held}]
+	again = again && (last.revision == s.jobWas.Revision || w.engine.now.since(last.at) <= copyBound)
 	if by := messages.FromToken(s.job.WrittenBy); held != (s.jobWas.Hold != nil) && !c.written[by] {
 		array, _, _ := messages.ArrayOf(s.job.Id)
 		if !c.refused[s.job.Id] && !asked(w, s.job.Id, held) && !again && !asked(w, array, held) && !c.swept[array] {
@@ -97,7 +109,7 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 	}
 	page := w.books.jobs[job]
 	if a.sent > 1 && page != nil {
-		c.repeated[heldAs{job, held}] = page.record.Revision
+		c.repeated[heldAs{job, held}] = copied{page.record.Revision, w.engine.now}
 	}
 	c.refused[job] = c.refused[job] || outcome.GetCode() != messages.Code_CODE_OK && a.sent > 1
 	if outcome.GetCode() != messages.Code_CODE_OK || !alone || c.refused[job] || page == nil ||

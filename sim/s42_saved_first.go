@@ -14,6 +14,9 @@ type savedFirst struct {
 	rule
 	asked map[saveKey]*saveAsked
 	last  map[topology.Token]*saveAsked // the last request to each attempt
+	// exited holds the ranks that saved and exited. Their exit counts for a later request too, and it names no step if
+	// the acknowledgement before it was lost.
+	exited map[topology.TaskKey]bool
 }
 
 // saveAsked is the last request to the tasks of an attempt.
@@ -30,7 +33,7 @@ const savedBound = 12 * time.Second
 func newSavedFirst() *savedFirst {
 	return &savedFirst{
 		rule:  rule{"S42 saved-first", on{TaskTold, TaskSaved, Drafted}},
-		asked: map[saveKey]*saveAsked{}, last: map[topology.Token]*saveAsked{},
+		asked: map[saveKey]*saveAsked{}, last: map[topology.Token]*saveAsked{}, exited: map[topology.TaskKey]bool{},
 	}
 }
 
@@ -39,6 +42,7 @@ func (c *savedFirst) Step(w *World, e *Event) {
 	case TaskTold:
 		c.onTold(w, e.Task, e.Message.(*messages.WarnTask))
 	case TaskSaved:
+		c.exited[e.Task.key] = e.Task.saved.exited
 		if a := c.asked[saveKey{e.Task.key.Token, e.Task.saved.request}]; a != nil {
 			a.acks[int32(e.Task.key.Rank)] = e.Task.saved
 		}
@@ -125,14 +129,15 @@ func (c *savedFirst) heard(w *World, e *Event, a *messages.AttemptRecord) bool {
 // onSaved checks a step that a leader is about to write.
 func (c *savedFirst) onSaved(w *World, spec *messages.JobSpec, a *messages.AttemptRecord, asked *saveAsked) {
 	w.count("saves.saved", 1)
-	if asked == nil {
-		c.violate(w, "job %s has saved for request %d, which none of its tasks got", a.Job, a.Saved.Request)
-		return
-	}
 	for _, p := range a.Places {
-		ack, ok := asked.acks[p.Rank]
-		if spec.GetCheckpoint().NeedsSaved(p.Rank) && (!ok || ack.step != a.Saved.Step) {
-			c.violate(w, "job %s has saved step %d, but rank %d acknowledged %v", a.Job, a.Saved.Step, p.Rank, ack)
+		switch key := messages.KeyOf(a.Token, p.Rank); {
+		case !spec.GetCheckpoint().NeedsSaved(p.Rank):
+		case c.exited[key] && a.Saved.Step == 0:
+		case asked == nil:
+			c.violate(w, "job %s has saved for request %d, which none of its tasks got", a.Job, a.Saved.Request)
+		case asked.acks[p.Rank].step != a.Saved.Step && !c.exited[key] || asked.acks[p.Rank].request == 0:
+			c.violate(w, "job %s has saved step %d, but rank %d acknowledged %v", a.Job, a.Saved.Step, p.Rank,
+				asked.acks[p.Rank])
 		}
 	}
 }
