@@ -16,6 +16,9 @@ const (
 	// DefaultSaveGrace is the time to save if the job names none.
 	DefaultSaveGrace = 5 * time.Minute
 
+	// MaxSaveGrace limits the time to save, because a job that is preempted keeps its resources meanwhile.
+	MaxSaveGrace = time.Hour
+
 	maxRequest = 1 << 61
 )
 
@@ -69,7 +72,7 @@ func (x *JobSpec) validCheckpoint() error {
 	}
 	return first(
 		between("checkpoint.signal", int64(c.GetSignal()), 0, 64),
-		duration("checkpoint.grace_ms", c.GetGraceMs()),
+		between("checkpoint.grace_ms", c.GetGraceMs(), 0, MaxSaveGrace.Milliseconds()),
 		between("checkpoint.ack", int64(c.GetAck()), 0, int64(SaveAck_SAVE_ACK_EXIT)),
 		between("checkpoint.commit", int64(c.GetCommit()), 0, int64(SaveCommit_SAVE_COMMIT_RANK0)),
 	)

@@ -338,6 +338,7 @@ type Submit struct {
 	Exempt          bool                   `protobuf:"varint,6,opt,name=exempt,proto3" json:"exempt,omitempty"` // the caller is an admin, so owner limits do not apply; the gateway overwrites a client's value
 	// The caller's groups, from the issuer of the token; the gateway overwrites a client's value.
 	Groups        []string `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
+	Hold          bool     `protobuf:"varint,8,opt,name=hold,proto3" json:"hold,omitempty"` // the job waits until it is released
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +420,13 @@ func (x *Submit) GetGroups() []string {
 		return x.Groups
 	}
 	return nil
+}
+
+func (x *Submit) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
 }
 
 type SubmitReply struct {
@@ -4294,7 +4302,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x0e2\x10.synapse.v1.CodeR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xf8\x01\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\x8c\x02\n" +
 	"\x06Submit\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -4303,7 +4311,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x10allow_infeasible\x18\x04 \x01(\bR\x0fallowInfeasible\x12\x16\n" +
 	"\x06sealed\x18\x05 \x01(\fR\x06sealed\x12\x16\n" +
 	"\x06exempt\x18\x06 \x01(\bR\x06exempt\x12\x16\n" +
-	"\x06groups\x18\a \x03(\tR\x06groups\"N\n" +
+	"\x06groups\x18\a \x03(\tR\x06groups\x12\x12\n" +
+	"\x04hold\x18\b \x01(\bR\x04hold\"N\n" +
 	"\vSubmitReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"\xc1\x01\n" +

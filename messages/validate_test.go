@@ -104,6 +104,7 @@ var specCases = []struct {
 	{"a request to save", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{Signal: 10, GraceMs: 1} }, ""},
 	{"a request to save without a signal", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{} }, ""},
 	{"a request to save that kills", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{Signal: 9} }, "checkpoint.signal"},
+	{"two hours to save", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{GraceMs: 72e5} }, "checkpoint.grace_ms"},
 	{"a negative time to save", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{GraceMs: -1} }, "checkpoint.grace_ms"},
 	{"an unknown acknowledgement", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{Ack: 9} }, "checkpoint.ack"},
 	{"an unknown set of ranks", func(s *JobSpec) { s.Checkpoint = &CheckpointSpec{Commit: 9} }, "checkpoint.commit"},

@@ -40,6 +40,7 @@ type Order struct {
 	requestID string
 	owner     *messages.Principal
 	spec      *messages.JobSpec
+	held      bool   // it is submitted held
 	id        string // empty until acknowledged
 	refused   bool
 	asked     instant // when the submit was first sent
@@ -132,10 +133,10 @@ func wish[R interface{ GetOutcome() *messages.Outcome }](c *client, message mess
 }
 
 // submit submits a job without an owner's name.
-func (c *client) submit(spec *messages.JobSpec) *Order { return c.submitAs(anonymous, spec) }
+func (c *client) submit(spec *messages.JobSpec) *Order { return c.submitAs(anonymous, spec, false) }
 
-func (c *client) submitAs(owner *messages.Principal, spec *messages.JobSpec) *Order {
-	o := &Order{requestID: fmt.Sprintf("request-%d", len(c.jobs)+1), owner: owner, spec: spec,
+func (c *client) submitAs(owner *messages.Principal, spec *messages.JobSpec, held bool) *Order {
+	o := &Order{requestID: fmt.Sprintf("request-%d", len(c.jobs)+1), owner: owner, spec: spec, held: held,
 		asked: c.w.engine.now}
 	c.jobs = append(c.jobs, o)
 	c.order(o)
@@ -146,7 +147,7 @@ func (c *client) submitAs(owner *messages.Principal, spec *messages.JobSpec) *Or
 func (c *client) order(o *Order) {
 	o.submits++
 	m := &messages.Submit{Principal: o.owner, RequestId: o.requestID, Spec: o.spec, Exempt: c.w.isAdmin(o.owner),
-		Groups: c.w.groupsOf(o.owner)}
+		Hold: o.held, Groups: c.w.groupsOf(o.owner)}
 	wish(c, m, func(r *messages.SubmitReply) {
 		if o.id == "" {
 			c.acknowledged(o, r)
@@ -213,7 +214,8 @@ func (c *client) requeueAnd(o *Order, hold bool) {
 	if page == nil {
 		return
 	}
-	q := &messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs, Hold: hold}
+	q := &messages.Requeue{Principal: anonymous, Job: o.id, Reason: "slow disk", Run: page.record.Runs, Hold: hold,
+		Checkpoint: page.record.Spec.GetCheckpoint() != nil}
 	wish(c, q, func(r *messages.RequeueReply) {
 		if r.Run > 0 {
 			c.w.count("client.requeued", 1)

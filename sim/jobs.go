@@ -44,7 +44,7 @@ func (w *World) submitDrawn(gang bool) {
 	if !gang {
 		w.sweeps(spec)
 	}
-	o := w.client.submitAs(w.whose(), spec)
+	o := w.client.submitAs(w.whose(), spec, false)
 	s, later := w.jobs, w.later
 	switch {
 	case s.chance(0.06):

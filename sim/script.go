@@ -50,11 +50,11 @@ func (w *World) at(number int) *machine {
 // Submit submits a job as a client that repeats the request until it is acknowledged.
 func (w *World) Submit(spec *messages.JobSpec) *Order { return w.client.submit(spec) }
 
-// SubmitAs submits a job in an owner's name. An empty name means no owner.
-func (w *World) SubmitAs(owner string, spec *messages.JobSpec) *Order {
+// SubmitAs submits a job in an owner's name, held if requested. An empty name means no owner.
+func (w *World) SubmitAs(owner string, spec *messages.JobSpec, held bool) *Order {
 	return w.client.submitAs(&messages.Principal{
 		Name: cmp.Or(owner, messages.Anonymous), Proven: owner != "",
-	}, spec)
+	}, spec, held)
 }
 
 // Cancel requests a job's cancel until it is acknowledged.

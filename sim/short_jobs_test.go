@@ -61,7 +61,7 @@ func TestShortJobs(t *testing.T) {
 				Gang:    &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
 				Each:    &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30, MilliGpu: topology.WholeGPU},
 				Restart: &messages.RestartSpec{}, Stop: &messages.StopSpec{GraceMs: 1000},
-			})
+			}, false)
 		})
 	}
 	clock := time.Now()

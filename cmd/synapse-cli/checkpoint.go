@@ -105,6 +105,10 @@ func missing(j *messages.JobStatus) string {
 		}
 	}
 	switch {
+	case j.GetSaving().GetState() == messages.SaveState_SAVE_STATE_WITHDRAWN:
+		return "the request was withdrawn"
+	case j.GetSaving() == nil && j.GetPhase() == messages.PhaseRunning:
+		return "the scheduler has changed, and dropped the request; run the command again"
 	case j.GetSaving() == nil:
 		return "its attempt has ended"
 	case len(late) == 0:

@@ -40,7 +40,7 @@ func (c *clock) note(p *api.LogPart, held int) {
 	}
 }
 
-// line returns the time of the next line, which has so many bytes, and moves on; 0: unknown.
+// line returns the time of the next line, and moves on by the length of this line. 0 means an unknown time.
 func (c *clock) line(bytes int) (unixMs int64) {
 	for len(c.marks) > 1 && c.marks[1].offset <= c.at {
 		c.marks = c.marks[1:]

@@ -126,9 +126,6 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 		return exit.Hint("use -f FILE for each file", "submit accepts one argument FILE, got %d files", len(files))
 	case s.hold && (s.wait || s.attach || s.dryRun != ""):
 		return exit.Usage("--hold cannot be combined with --wait, --attach or --dry-run: a held job does not start")
-	case s.hold && s.requestID != "":
-		return exit.Hint("submit the job with --begin, and then use `hold JOB`",
-			"--hold and --request-id cannot be combined")
 	case len(files) > 0 && s.from != "":
 		return exit.Usage("--from and a file cannot be combined")
 	case (len(files) > 0 || s.from != "") && len(command) > 0:
@@ -401,7 +398,7 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 	if err := c.Precede(ctx, spec, c.Named); err != nil {
 		return "", err
 	}
-	request := &messages.Submit{RequestId: s.requestID, Spec: spec, AllowInfeasible: s.allowInfeasible}
+	request := &messages.Submit{RequestId: s.requestID, Spec: spec, AllowInfeasible: s.allowInfeasible, Hold: s.hold}
 	if request.RequestId == "" {
 		request.RequestId = "cli-" + rand.Text()
 	}
@@ -410,11 +407,7 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 			return "", err
 		}
 	}
-	send := c.Send
-	if s.hold {
-		send = c.SendHeld
-	}
-	reply, err := send(ctx, request)
+	reply, err := c.Send(ctx, request)
 	if err != nil {
 		return "", letWait(err)
 	}

@@ -34,21 +34,17 @@ func TestAmbiguousGPUs(t *testing.T) {
 		"could mean 8 GPUs per task or in total")
 }
 
-// TestSubmitHeld checks that a job cannot start between its submit and its hold, and keeps its own begin time.
+// TestSubmitHeld checks that the submit itself holds the job, so that the job cannot start in between, and that a
+// repeated request with the same ID does the same.
 func TestSubmitHeld(t *testing.T) {
 	f := startFake(t)
-	cli(f.address, "submit", "--hold", "--cpu", "1", "--image", "host", "--", "true").wants(t, 0,
+	cli(f.address, "submit", "--hold", "--cpu", "1", "--image", "host", "--request-id", "x", "--", "true").wants(t, 0,
 		"Job jnew1 submitted and held: true, 1 CPU in total", "")
-	if sent := told[*messages.Submit](f); len(sent) != 1 || sent[0].GetSpec().GetBeginUnixMs() == 0 {
-		t.Errorf("the job can start before it is held: %v", sent)
+	cli(f.address, "submit", "--cpu", "1", "--image", "host", "--", "true").wants(t, 0, "Job jnew1 submitted: true", "")
+	if sent := told[*messages.Submit](f); len(sent) != 2 || !sent[0].GetHold() || sent[1].GetHold() {
+		t.Errorf("%v", sent)
 	}
-	if held := told[*messages.Hold](f); len(held) != 1 || held[0].GetRelease() {
-		t.Errorf("%v", held)
-	}
-	if now := told[*messages.Update](f); len(now) != 1 || !now[0].GetSetBegin() || now[0].GetBeginUnixMs() != 0 {
-		t.Errorf("the job keeps the distant begin time: %v", now)
-	}
-	for _, flags := range []string{"--wait", "--attach", "--dry-run", "--request-id x"} {
+	for _, flags := range []string{"--wait", "--attach", "--dry-run"} {
 		args := append([]string{"submit", "--hold", "--cpu", "1", "--image", "host"}, strings.Fields(flags)...)
 		cli(f.address, append(args, "--", "true")...).wants(t, exit.Misuse, "", "--hold")
 	}

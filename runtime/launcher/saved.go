@@ -10,12 +10,17 @@ import (
 // This file owns the acknowledgements of saved checkpoints. A request arrives as a warning (notice.go). While it is
 // open, the launcher reads the acknowledgement file of the task once per second, and once more after the task's end.
 
+// mostSaved limits the changes of a task's acknowledgement that count for one request, so that a task cannot flood the
+// leader.
+const mostSaved = 32
+
 // taskSaves reads the acknowledgements of one task.
 type taskSaves struct {
 	mu      sync.Mutex
 	request uint64 // the open request; 0: none
 	file    progress.SavedFile
 	told    *messages.RankSaved // as last sent for this request; nil: nothing
+	changes int                 // number of acknowledgements sent for this request
 }
 
 // begin starts to read the acknowledgements of a request. The launcher sends what it finds, even if it has sent it
@@ -23,6 +28,9 @@ type taskSaves struct {
 func (s *taskSaves) begin(request uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.request != request {
+		s.changes = 0
+	}
 	s.request, s.told = request, nil
 }
 
@@ -31,7 +39,7 @@ func (t *task) lookForSaved() *messages.TaskSaved {
 	s := &t.progress.saves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.request == 0 {
+	if s.request == 0 || s.told != nil && s.changes >= mostSaved {
 		return nil
 	}
 	saved := &messages.RankSaved{Rank: int32(t.Key.Rank), Request: s.request}
@@ -43,7 +51,7 @@ func (t *task) lookForSaved() *messages.TaskSaved {
 	if nothing && s.told == nil || saved.Same(s.told) {
 		return nil
 	}
-	s.told = saved
+	s.told, s.changes = saved, s.changes+1
 	return &messages.TaskSaved{Id: messages.ToTaskID(t.Key), Saved: saved}
 }
 
@@ -59,7 +67,7 @@ func (t *task) followSaved() {
 }
 
 // endSaved sends the last acknowledgements before the exit of the task. The second look counts a last line without a
-// line break, because nobody writes it any more.
+// line break, because no process writes it any more.
 func (t *task) endSaved() {
 	for range 2 {
 		if m := t.lookForSaved(); m != nil {

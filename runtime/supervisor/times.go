@@ -52,7 +52,7 @@ func (w *logWriter) rotateTimes() {
 }
 
 // ReadTimes returns the marks of a stream for the data from an offset to another: the last mark before the data, and
-// all marks within it, but at most so many. It returns none for output of an earlier version.
+// all marks within it, up to a maximum number. It returns none for output of an earlier version.
 func ReadTimes(dir, stream string, from, to int64, most int) ([]Mark, error) {
 	segments, err := listSegments(dir, stream)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 // field written as a/b is read only together with field b, which has a line. A message inside a request is covered
 // completely, unless needs has a line for one of its fields.
 var covered = []struct{ message, fields string }{
-	{"Submit", "principal request_id allow_infeasible sealed exempt groups"},
+	{"Submit", "principal request_id allow_infeasible sealed exempt groups hold"},
 	{"DryRun", "principal allow_infeasible exempt groups"},
 	{"JobSpec", "name labels priority priority_zero gang each gpu_type shm_bytes topology node_selector command workdir " +
 		"env time_limit_ms prepare_timeout_ms stop restart lost_grace_ms stop_when_lost_ms limits_required nodes exclude " +

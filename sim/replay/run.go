@@ -292,7 +292,7 @@ func (r *run) submitNext() {
 			return
 		}
 		if !r.tooBig[r.next] {
-			r.w.SubmitAs(r.names.of(ownerOf(j), "u"), r.specOf(r.next, j))
+			r.w.SubmitAs(r.names.of(ownerOf(j), "u"), r.specOf(r.next, j), false)
 			r.census.waits(j.Submit, shapeOf(j))
 		}
 		r.next++

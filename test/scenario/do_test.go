@@ -36,7 +36,7 @@ func (s *stage) submitOne(l commandLine, name string) string {
 	if s.orders[name] != nil {
 		l.d.Fatalf(l.t, "there is a job %s", name)
 	}
-	o := s.w.SubmitAs(l.word("owner", ""), s.spec(l, name))
+	o := s.w.SubmitAs(l.word("owner", ""), s.spec(l, name), l.has("held"))
 	s.orders[name], s.specs[name] = o, s.spec(l, name)
 	s.names = append(s.names, name)
 	if l.has("unheard") {

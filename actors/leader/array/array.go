@@ -159,6 +159,8 @@ func (a *Array) Receive(ctx actor.Context) {
 		a.onHold(ctx, m)
 	case *messages.Requeue:
 		a.onRequeue(ctx, m)
+	case *messages.Checkpoint:
+		a.onCheckpoint(ctx, m)
 	case *messages.Update:
 		a.onUpdate(ctx, m)
 	default:

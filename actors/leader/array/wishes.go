@@ -160,12 +160,31 @@ func (a *Array) keep(ctx actor.Context, by *messages.Principal, reason string, r
 	return a.send(ctx, &errand{hold: &messages.Hold{Principal: by, Reason: reason, Release: release}})
 }
 
+// onCheckpoint refuses a request to save, because an array and an element that is not a job run no tasks.
+func (a *Array) onCheckpoint(ctx actor.Context, m *messages.Checkpoint) {
+	refuse := func(no *messages.Outcome) any { return &messages.CheckpointReply{Job: m.Job, Outcome: no} }
+	if _, ok := a.about(ctx, m.Job, refuse); ok {
+		ctx.Respond(refuse(noCheckpoint()))
+	}
+}
+
+func noCheckpoint() *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "only a running element can save a checkpoint",
+		Hint: "name a running element, such as ID_0",
+	}
+}
+
 // onRequeue stops all running elements, which then wait again. Elements that are not jobs yet have nothing to stop. A
 // client that repeats the request must name the elements and their runs, or it would stop new runs.
 func (a *Array) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	refuse := func(no *messages.Outcome) any { return &messages.RequeueReply{Job: m.Job, Outcome: no} }
 	place, ok := a.about(ctx, m.Job, refuse)
 	if !ok {
+		return
+	}
+	if m.Checkpoint && place < 0 {
+		ctx.Respond(refuse(noCheckpoint()))
 		return
 	}
 	e := &errand{}

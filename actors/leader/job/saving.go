@@ -26,7 +26,8 @@ type saving struct {
 	end     ending // when the tasks are stopped, or when the request has failed
 	subject string
 	then    *messages.End // the end of the attempt after the request; nil: the attempt continues
-	by      bool          // a user or the Scheduler opened it, and no known end of the attempt
+	by      bool          // it has its own end, and not a known end of the attempt
+	stays   bool          // a user opened it for itself, so it stays open without an end
 	askedAt int64
 	ranks   map[int32]*messages.RankSaved
 	step    int64
@@ -45,16 +46,17 @@ func (s *saving) open() bool { return s.state == messages.SaveState_SAVE_STATE_O
 // request, or continues if the end is nil.
 func (j *Job) askToSave(ctx actor.Context, cause messages.Cause, subject string, then *messages.End) uint64 {
 	s := &j.saving
-	if then != nil {
-		s.then = then
-	}
-	if s.open() {
-		j.look(ctx)
+	if !s.open() {
+		j.openRequest(ending{at: j.p.Clock.Now().Plus(j.rec.Spec.SaveGrace()), cause: cause}, subject)
+		s.stays = then == nil
+	} else if then == nil {
 		return s.request
 	}
-	end := ending{at: j.p.Clock.Now().Plus(j.rec.Spec.SaveGrace()), cause: cause}
-	j.openRequest(end, subject)
-	s.by, s.then = true, then
+	// A request before a known end now belongs to this end. It stays open if the known end is withdrawn, for example
+	// because the time limit was raised.
+	if s.by = true; then != nil {
+		s.then, s.end.cause, s.end.of, s.subject = then, cause, int64(s.request), subject
+	}
 	j.warn(ctx)
 	j.show(ctx)
 	return s.request
@@ -96,7 +98,7 @@ func (j *Job) finishSaved(ctx actor.Context, cause messages.Cause, detail, subje
 func (j *Job) withdrawEnd(ctx actor.Context) {
 	s := &j.saving
 	s.then = nil
-	if s.open() && s.by {
+	if s.open() && s.by && !s.stays {
 		s.state = messages.SaveState_SAVE_STATE_WITHDRAWN
 	}
 	j.warn(ctx)
@@ -136,6 +138,9 @@ func (j *Job) noteSaved(ctx actor.Context, node topology.NodeID, all []*messages
 
 // placedAt reports whether a rank of the attempt is on the node.
 func (j *Job) placedAt(rank int32, node topology.NodeID) bool {
+	if i := int(rank); i < len(j.att.Places) && j.att.Places[i].Rank == rank { // ranks are usually in order
+		return j.att.Places[i].Node == string(node)
+	}
 	return slices.ContainsFunc(j.att.Places, func(p *messages.Place) bool {
 		return p.Rank == rank && p.Node == string(node)
 	})
@@ -300,10 +305,17 @@ func (j *Job) cannotSave(field string) *messages.Outcome {
 	case j.rec.State.Terminal():
 		return messages.AlreadyEnded(j.rec)
 	case j.rec.Spec.GetCheckpoint() == nil:
-		return no("job saves no checkpoint on request",
-			"submit it with checkpoint: {signal: USR1, grace: 5m}, see docs/jobs/checkpoints.md")
+		return noRequests(field)
 	case !j.savesFirst():
 		return no("job is not running", "try again when it runs")
 	}
 	return nil
+}
+
+// noRequests refuses a request about a job whose tasks get none.
+func noRequests(field string) *messages.Outcome {
+	return &messages.Outcome{
+		Code: messages.Code_CODE_CONFLICT, Field: field, Text: "job saves no checkpoint on request",
+		Hint: "submit it with checkpoint: {signal: USR1, grace: 5m}, see docs/jobs/checkpoints.md",
+	}
 }

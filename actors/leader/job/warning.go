@@ -119,9 +119,7 @@ func (j *Job) lookAtEnd(ctx actor.Context, after time.Duration) {
 func (j *Job) requestFor(near ending) {
 	switch s := &j.saving; {
 	case near.at != 0:
-		then := s.then
 		j.openRequest(near, j.drainedNode(near))
-		s.then = then
 	case s.open():
 		s.state = messages.SaveState_SAVE_STATE_WITHDRAWN
 	}

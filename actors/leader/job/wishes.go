@@ -104,8 +104,8 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 		run = j.rec.Runs
 	}
 	answer := func() any { return j.requeueReply(m, run) }
-	if no := j.cannotSave("checkpoint"); m.Checkpoint && no != nil {
-		ctx.Respond(&messages.RequeueReply{Job: m.Job, Outcome: no})
+	if m.Checkpoint && j.rec.Spec.GetCheckpoint() == nil && !j.rec.State.Terminal() {
+		ctx.Respond(&messages.RequeueReply{Job: m.Job, Outcome: noRequests("checkpoint")})
 		return
 	}
 	if run > j.rec.Runs || j.isLastRun(run) {

@@ -103,8 +103,12 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g intake.Given,
 		UidToCome: e.toCome, Exempt: m.GetExempt(), MemoryByShare: g.Memory, LimitByDefault: g.Limit, Sealed: m.Sealed,
 	}
 	s.jobs[e.id] = e
+	if m.Hold {
+		e.rec.Hold = &messages.Deed{By: m.Principal, AtUnixMs: e.rec.SubmittedUnixMs}
+	}
 	if g.Spec.Array != nil {
-		e.rec.Hold, e.rec.Array = heldBy(e.rec.SubmittedUnixMs), &messages.ArrayRecord{Reach: protocol.ArrayStep}
+		e.rec.Array = &messages.ArrayRecord{Reach: protocol.ArrayStep, Hold: e.rec.Hold}
+		e.rec.Hold = heldBy(e.rec.SubmittedUnixMs)
 	}
 	s.idles(ctx, e, true)
 	s.owners.see(key.owner)

@@ -106,7 +106,7 @@ func placementTexts() []KeyText {
 		{"spec.checkpoint.signal", "Signal that is sent with the request to save.", "`USR1`",
 			"no signal: the tasks look for the file `$SYNAPSE_NOTICE`", "a signal that a task can handle"},
 		{"spec.checkpoint.grace", "Time to save, before the stop signal is sent.", spanFormat, "5m",
-			"at most the time limit"},
+			"1h, and at most the time limit"},
 		{"spec.checkpoint.ack", "How a task acknowledges: `file` with a line in " +
 			"`$SYNAPSE_CHECKPOINT_DIR/ack.RANK`, or `exit` with exit code 85.", "`file`, `exit`", "`file`", ""},
 		{"spec.checkpoint.commit", "Tasks that must acknowledge: `all`, or only `rank0`.", "`all`, `rank0`", "`all`", ""},

@@ -1581,6 +1581,7 @@ class Submit(Message):
     sealed: bytes = plain("bytes")  # the spec's secrets with their values; the gateway seals them and overwrites a client's value
     exempt: bool = plain("bool")  # the caller is an admin, so owner limits do not apply; the gateway overwrites a client's value
     groups: List[str] = many("str")  # The caller's groups, from the issuer of the token; the gateway overwrites a client's value.
+    hold: bool = plain("bool")  # the job waits until it is released
 
 
 @dataclass

@@ -108,11 +108,7 @@ func orNothing(text string) string {
 
 // batch submits a job, held if requested.
 func (a *CLI) batch(ctx context.Context, c *client.Client, spec *messages.JobSpec, held bool) (string, error) {
-	send := c.Send
-	if held {
-		send = c.SendHeld
-	}
-	reply, err := send(ctx, &messages.Submit{RequestId: "cli-" + rand.Text(), Spec: spec})
+	reply, err := c.Send(ctx, &messages.Submit{RequestId: "cli-" + rand.Text(), Spec: spec, Hold: held})
 	return reply.GetJob(), err
 }
 

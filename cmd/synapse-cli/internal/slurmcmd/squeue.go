@@ -258,8 +258,8 @@ func (a *CLI) queueColumns(format, long string, isLong, starts bool) (before str
 	return before, columns, err
 }
 
-// iterate prints a listing once, or again after every so many seconds until the program is interrupted or its reader is
-// gone. Each listing then follows a line with the time, as in Slurm.
+// iterate prints a listing once if seconds is 0. Otherwise it prints the listing again after each interval, until the
+// program is interrupted or its reader is gone. Each listing then follows a line with the time, as in Slurm.
 func (a *CLI) iterate(seconds int, list func(context.Context, *client.Client) error) error {
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		if seconds == 0 {
