@@ -35,12 +35,16 @@ func (t *task) onWarn(c *messages.WarnTask, to *actor.PID) {
 	if !withdrawn(c) && c.Signal != 0 {
 		err = errors.Join(err, t.link.Warn(int(c.Signal), endOf(c)))
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		t.l.send(to, &messages.TaskWarned{Id: messages.ToTaskID(t.Key), Number: c.Number})
 		t.progress.saves.begin(c.Request)
 		t.followSaved()
-	case !t.unwarned:
+		return
+	}
+	if c.Request != 0 {
+		t.l.send(to, t.notAsked(c.Request, err))
+	}
+	if !t.unwarned {
 		t.unwarned = true // a task can cause this, so it is logged once
 		t.l.o.Log.Info("Task %v cannot be warned before it is stopped: %v", t.Key, err)
 	}

@@ -55,6 +55,13 @@ func (t *task) lookForSaved() *messages.TaskSaved {
 	return &messages.TaskSaved{Id: messages.ToTaskID(t.Key), Saved: saved}
 }
 
+// notAsked reports why a task could not get a request, for example because the disk is full.
+func (t *task) notAsked(request uint64, err error) *messages.TaskSaved {
+	return &messages.TaskSaved{Id: messages.ToTaskID(t.Key), Saved: &messages.RankSaved{
+		Rank: int32(t.Key.Rank), Request: request, Problem: messages.AsText("the task could not be asked: " + err.Error()),
+	}}
+}
+
 // followSaved sends changed acknowledgements to the actor of the task. It runs outside the task's line.
 func (t *task) followSaved() {
 	if m := t.lookForSaved(); m != nil {

@@ -97,3 +97,25 @@ func TestSavedThroughLink(t *testing.T) {
 	r.tell(&messages.StopTask{Id: id(0), Signal: int32(unix.SIGKILL)})
 	r.gone(0)
 }
+
+// TestNotAsked checks that the reason is reported if the notice cannot be written, as on a full disk.
+func TestNotAsked(t *testing.T) {
+	dir := room(t)
+	r := newRig(t, dir, nil)
+	spec := script(`echo ready; while :; do sleep 0.01; done`)
+	spec.Checkpoint = &messages.CheckpointSpec{}
+	r.run(0, spec)
+	take[*messages.TaskStarted](r, 0)
+	r.await(0, "ready\n")
+	blocked := filepath.Join(dir, "scratch", id(0).Key().String(), "synapse-notice", "x")
+	if err := os.MkdirAll(blocked, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.tell(&messages.WarnTask{Id: id(0), Number: 1, Cause: messages.Cause_CAUSE_PREEMPTED, Request: 5})
+	if m := take[*messages.TaskSaved](r, 0); !strings.HasPrefix(m.Saved.Problem, "the task could not be asked: ") ||
+		m.Saved.Request != 5 {
+		t.Errorf("%v", m)
+	}
+	r.tell(&messages.StopTask{Id: id(0), Signal: int32(unix.SIGKILL)})
+	r.gone(0)
+}
