@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // This file has the dependencies of a job on earlier jobs, and their texts.
@@ -220,4 +222,18 @@ func (x AfterEnd) Word() string {
 func AfterEndOf(word string) (AfterEnd, bool) {
 	i := slices.Index(EndWords(), word)
 	return AfterEnd(i + 1), i >= 0
+}
+
+// Copied returns the spec with which a copy of this job is submitted. Met dependencies are left out. The copy of an
+// element is an array with only this element, so that the copy gets the same index.
+func (x *JobRecord) Copied() *JobSpec {
+	if x.GetSpec() == nil {
+		return nil
+	}
+	spec := proto.Clone(x.GetSpec()).(*JobSpec)
+	spec.After = x.Unmet()
+	if e := spec.GetElement(); e != nil {
+		spec.Array, spec.Element = &ArraySpec{Indices: []*IndexRange{{First: e.GetIndex(), Last: e.GetIndex()}}}, nil
+	}
+	return spec
 }

@@ -337,8 +337,13 @@ type Submit struct {
 	Sealed          []byte                 `protobuf:"bytes,5,opt,name=sealed,proto3" json:"sealed,omitempty"`  // the spec's secrets with their values; the gateway seals them and overwrites a client's value
 	Exempt          bool                   `protobuf:"varint,6,opt,name=exempt,proto3" json:"exempt,omitempty"` // the caller is an admin, so owner limits do not apply; the gateway overwrites a client's value
 	// The caller's groups, from the issuer of the token; the gateway overwrites a client's value.
-	Groups        []string `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
-	Hold          bool     `protobuf:"varint,8,opt,name=hold,proto3" json:"hold,omitempty"` // the job waits until it is released
+	Groups []string `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
+	Hold   bool     `protobuf:"varint,8,opt,name=hold,proto3" json:"hold,omitempty"` // the job waits until it is released
+	// The scheduler submits a copy of this job, and ignores the spec. The caller must have the right to read the job's
+	// environment and command.
+	Job string `protobuf:"bytes,9,opt,name=job,json=copyOf,proto3" json:"job,omitempty"`
+	// Set by the web UI: `sha256:` and the hash of the job file, or `again`. It requires the right submit-web.
+	WebSource     string `protobuf:"bytes,10,opt,name=web_source,json=webSource,proto3" json:"web_source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -429,6 +434,20 @@ func (x *Submit) GetHold() bool {
 	return false
 }
 
+func (x *Submit) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Submit) GetWebSource() string {
+	if x != nil {
+		return x.WebSource
+	}
+	return ""
+}
+
 type SubmitReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -487,8 +506,9 @@ type DryRun struct {
 	Principal       *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	Spec            *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	AllowInfeasible bool                   `protobuf:"varint,3,opt,name=allow_infeasible,json=allowInfeasible,proto3" json:"allow_infeasible,omitempty"`
-	Exempt          bool                   `protobuf:"varint,4,opt,name=exempt,proto3" json:"exempt,omitempty"` // same as in Submit
-	Groups          []string               `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`  // same as in Submit
+	Exempt          bool                   `protobuf:"varint,4,opt,name=exempt,proto3" json:"exempt,omitempty"`                       // same as in Submit
+	Groups          []string               `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`                        // same as in Submit
+	WebSource       string                 `protobuf:"bytes,6,opt,name=web_source,json=webSource,proto3" json:"web_source,omitempty"` // same as in Submit
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -558,11 +578,21 @@ func (x *DryRun) GetGroups() []string {
 	return nil
 }
 
+func (x *DryRun) GetWebSource() string {
+	if x != nil {
+		return x.WebSource
+	}
+	return ""
+}
+
 type DryRunReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`         // the outcome that Submit would have
-	Waits         string                 `protobuf:"bytes,2,opt,name=waits,json=reason,proto3" json:"waits,omitempty"` // why the job would not start at once; empty: enough capacity is free
-	Ahead         int32                  `protobuf:"varint,3,opt,name=ahead,proto3" json:"ahead,omitempty"`            // number of waiting jobs with an earlier turn
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Outcome *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`         // the outcome that Submit would have
+	Waits   string                 `protobuf:"bytes,2,opt,name=waits,json=reason,proto3" json:"waits,omitempty"` // why the job would not start at once; empty: enough capacity is free
+	Ahead   int32                  `protobuf:"varint,3,opt,name=ahead,proto3" json:"ahead,omitempty"`            // number of waiting jobs with an earlier turn
+	Nodes   []string               `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`             // where the job would start at once; the first 32 of them
+	// When enough capacity is expected to be free, if no other job takes it; 0: now, or unknown.
+	FreeUnixMs    int64 `protobuf:"varint,5,opt,name=free_unix_ms,json=freeUnixMs,proto3" json:"free_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -614,6 +644,20 @@ func (x *DryRunReply) GetWaits() string {
 func (x *DryRunReply) GetAhead() int32 {
 	if x != nil {
 		return x.Ahead
+	}
+	return 0
+}
+
+func (x *DryRunReply) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *DryRunReply) GetFreeUnixMs() int64 {
+	if x != nil {
+		return x.FreeUnixMs
 	}
 	return 0
 }
@@ -4302,7 +4346,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x0e2\x10.synapse.v1.CodeR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
-	"\x04hint\x18\x04 \x01(\tR\x04hint\"\x8c\x02\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\"\xc0\x02\n" +
 	"\x06Submit\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x1d\n" +
 	"\n" +
@@ -4312,20 +4356,29 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06sealed\x18\x05 \x01(\fR\x06sealed\x12\x16\n" +
 	"\x06exempt\x18\x06 \x01(\bR\x06exempt\x12\x16\n" +
 	"\x06groups\x18\a \x03(\tR\x06groups\x12\x12\n" +
-	"\x04hold\x18\b \x01(\bR\x04hold\"N\n" +
+	"\x04hold\x18\b \x01(\bR\x04hold\x12\x13\n" +
+	"\x03job\x18\t \x01(\tR\x06copyOf\x12\x1d\n" +
+	"\n" +
+	"web_source\x18\n" +
+	" \x01(\tR\twebSource\"N\n" +
 	"\vSubmitReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\"\xc1\x01\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\"\xe0\x01\n" +
 	"\x06DryRun\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12'\n" +
 	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12)\n" +
 	"\x10allow_infeasible\x18\x03 \x01(\bR\x0fallowInfeasible\x12\x16\n" +
 	"\x06exempt\x18\x04 \x01(\bR\x06exempt\x12\x16\n" +
-	"\x06groups\x18\x05 \x03(\tR\x06groups\"i\n" +
+	"\x06groups\x18\x05 \x03(\tR\x06groups\x12\x1d\n" +
+	"\n" +
+	"web_source\x18\x06 \x01(\tR\twebSource\"\xa1\x01\n" +
 	"\vDryRunReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x15\n" +
 	"\x05waits\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05ahead\x18\x03 \x01(\x05R\x05ahead\"g\n" +
+	"\x05ahead\x18\x03 \x01(\x05R\x05ahead\x12\x14\n" +
+	"\x05nodes\x18\x04 \x03(\tR\x05nodes\x12 \n" +
+	"\ffree_unix_ms\x18\x05 \x01(\x03R\n" +
+	"freeUnixMs\"g\n" +
 	"\x06Cancel\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +

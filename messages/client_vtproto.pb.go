@@ -105,6 +105,20 @@ func (m *Submit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.WebSource) > 0 {
+		i -= len(m.WebSource)
+		copy(dAtA[i:], m.WebSource)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.WebSource)))
+		i--
+		dAtA[i] = 0x52
+	}
+	if len(m.Job) > 0 {
+		i -= len(m.Job)
+		copy(dAtA[i:], m.Job)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Job)))
+		i--
+		dAtA[i] = 0x4a
+	}
 	if m.Hold {
 		i--
 		if m.Hold {
@@ -261,6 +275,13 @@ func (m *DryRun) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.WebSource) > 0 {
+		i -= len(m.WebSource)
+		copy(dAtA[i:], m.WebSource)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.WebSource)))
+		i--
+		dAtA[i] = 0x32
+	}
 	if len(m.Groups) > 0 {
 		for iNdEx := len(m.Groups) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.Groups[iNdEx])
@@ -342,6 +363,20 @@ func (m *DryRunReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.FreeUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FreeUnixMs))
+		i--
+		dAtA[i] = 0x28
+	}
+	if len(m.Nodes) > 0 {
+		for iNdEx := len(m.Nodes) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Nodes[iNdEx])
+			copy(dAtA[i:], m.Nodes[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Nodes[iNdEx])))
+			i--
+			dAtA[i] = 0x22
+		}
 	}
 	if m.Ahead != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Ahead))
@@ -3887,6 +3922,14 @@ func (m *Submit) SizeVT() (n int) {
 	if m.Hold {
 		n += 2
 	}
+	l = len(m.Job)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.WebSource)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3935,6 +3978,10 @@ func (m *DryRun) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	l = len(m.WebSource)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3955,6 +4002,15 @@ func (m *DryRunReply) SizeVT() (n int) {
 	}
 	if m.Ahead != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Ahead))
+	}
+	if len(m.Nodes) > 0 {
+		for _, s := range m.Nodes {
+			l = len(s)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.FreeUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FreeUnixMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -1,6 +1,10 @@
 package messages
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"strings"
+)
 
 // This file has the checks of client requests and replies.
 
@@ -9,11 +13,25 @@ func (x *Submit) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
 		idOrNone("request_id", x.GetRequestId()),
+		idOrNone("job", x.GetJob()),
 		in("spec", x.GetSpec().ValidateNew()),
 		in("spec", x.GetSpec().without()),
 		x.validSealed(),
 		groups(x.GetGroups()),
+		webSource(x.GetWebSource()),
 	)
+}
+
+// WebAgain is the web_source of a copy of a job.
+const WebAgain = "again"
+
+// webSource refuses a text that is neither empty, nor the hash of a job file, nor WebAgain.
+func webSource(s string) error {
+	hash, is := strings.CutPrefix(s, "sha256:")
+	if s == "" || s == WebAgain || is && len(hash) == 64 && only(hash, hexDigit) {
+		return nil
+	}
+	return refuse("web_source", "is not a source of the web UI", "leave it empty")
 }
 
 // validSealed refuses secrets without values, because the tasks would have none.
@@ -31,6 +49,7 @@ func (x *DryRun) Validate() error {
 		in("spec", x.GetSpec().ValidateNew()),
 		in("spec", x.GetSpec().without()),
 		groups(x.GetGroups()),
+		webSource(x.GetWebSource()),
 	)
 }
 
@@ -215,7 +234,16 @@ func (x *Outcome) valid() error {
 func (x *SubmitReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
 
 // Validate refuses a reply without an outcome.
-func (x *DryRunReply) Validate() error { return part("outcome", x.GetOutcome()) }
+func (x *DryRunReply) Validate() error {
+	return first(
+		part("outcome", x.GetOutcome()),
+		between("nodes", int64(len(x.GetNodes())), 0, MaxDryRunNodes),
+		between("free_unix_ms", x.GetFreeUnixMs(), 0, math.MaxInt64),
+	)
+}
+
+// MaxDryRunNodes limits the nodes in a DryRunReply.
+const MaxDryRunNodes = 32
 
 // Validate refuses a reply without an outcome.
 func (x *CancelReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }

@@ -72,7 +72,7 @@ var wallUses = map[string]wallUse{
 	"actors/leader/scheduler/damaged.go":    {2, "when a record was found damaged or given up, as people see it"},
 	"actors/leader/scheduler/quarantine.go": {1, "when a machine was closed, as people see it"},
 	"actors/leader/scheduler/submit.go": {
-		2, "when a job was submitted, and that one begins later, as people see it: the queue goes by arrivals",
+		3, "when a job was submitted, that one begins later, and when capacity is expected to be free, as people see it",
 	},
 	"actors/leader/scheduler/nodes.go": {2, "when a machine joined and who closed it when, as people see it"},
 	"actors/worker/task.go":            {1, "when a task ended, as people see it: whose failure was first goes by ages"},

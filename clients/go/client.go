@@ -108,6 +108,9 @@ func Dial(c Config) (*Client, error) {
 	return client, nil
 }
 
+// Over returns a client that makes its calls through another one. It finds jobs and nodes, and has no servers.
+func Over(calls api.SynapseClient) *Client { return &Client{SynapseClient: calls} }
+
 // isAddress reports whether a text can be the address of a scheduler.
 func isAddress(text string) bool {
 	if path, ok := strings.CutPrefix(text, unixsocket.Scheme); ok {

@@ -326,13 +326,7 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 					"`synapse-cli whoami`",
 			}
 		}
-		if spec = status.GetRecord().GetSpec(); spec != nil {
-			spec.After = status.GetRecord().Unmet() // its dependencies are already met
-			if e := spec.GetElement(); e != nil {   // submit an array with only this element, so that the job gets its index
-				spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: e.GetIndex(), Last: e.GetIndex()}}}
-				spec.Element = nil
-			}
-		}
+		spec = status.GetRecord().Copied()
 		if err == nil && spec.GetScript() != nil {
 			spec.Script.Text, err = c.Script(ctx, spec.Script)
 		}

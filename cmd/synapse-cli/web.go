@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/webjobs"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
@@ -93,7 +94,7 @@ func (a *app) web(ctx context.Context, c *client.Client, w *webFlags) error {
 	if _, err := c.Cluster(ctx, &api.Cluster{}); err != nil { // before a page is announced that could show nothing
 		return err
 	}
-	return a.servePage(ctx, w, "Web UI", web.Options{API: c})
+	return a.servePage(ctx, w, "Web UI", web.Options{API: c, Files: webjobs.Files{}})
 }
 
 // servePage serves a page on loopback until Ctrl-C.

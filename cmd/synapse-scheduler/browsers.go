@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 
+	"github.com/yi-json/synapse/cmd/internal/webjobs"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/caller"
 	"github.com/yi-json/synapse/server/httpmux"
@@ -44,6 +45,7 @@ func (s *scheduler) browsers() http.Handler {
 	}
 	page := web.New(web.Options{
 		Sessions: desks{s.authn, s.service()}, Secure: true, Program: program, Answers: s.authn.PageName,
+		Files: webjobs.Files{},
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !visitor(r).Named() {

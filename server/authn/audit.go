@@ -133,7 +133,8 @@ func (g *Authenticator) certified(conn *tls.Conn, who identity.Identity, until s
 
 // named lists the fields of requests and answers that describe the subject of a call.
 var named = []protoreflect.Name{
-	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms", "array_most", "give_to",
+	"job", "node", "request_id", "web_source", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms",
+	"array_most", "give_to",
 	"revision", "dry_run", "id", "rank", "role", "name", "ttl_ms", "until_unix_ms",
 }
 

@@ -35,6 +35,37 @@ func audited(t *testing.T) (s *rig, served *scripted, read func() string) {
 	}
 }
 
+// TestAuditOfWebSubmits checks that a submit from the web UI has the user and the hash of the job file in the audit
+// log, that a copy names its job, and that only users with the right may submit there.
+func TestAuditOfWebSubmits(t *testing.T) {
+	s, _, read := audited(t)
+	ann, wall := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleViewer, "wall")
+	spec := &messages.JobSpec{Name: "train", Image: "host", Command: []string{"hush"}}
+	file := "sha256:" + strings.Repeat("ab", 32)
+	_, _ = ann.Submit(t.Context(), &messages.Submit{RequestId: "r1", Spec: spec, WebSource: file})
+	_, _ = ann.Submit(t.Context(), &messages.Submit{RequestId: "r2", Job: "of-ann", WebSource: messages.WebAgain})
+	for name, by := range map[string]api.SynapseClient{"of-bob": ann, "of-ann": wall} {
+		_, err := by.Submit(t.Context(), &messages.Submit{Job: name, WebSource: messages.WebAgain})
+		if status.Code(err) != codes.PermissionDenied {
+			t.Errorf("a copy of the job %s: %v", name, err)
+		}
+	}
+	_, err := wall.DryRun(t.Context(), &messages.DryRun{Spec: spec, WebSource: file})
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a dry run by a viewer: %v", err)
+	}
+	lines := read()
+	for _, want := range []string{"ann", "submit jobs from the web UI", "request_id=r1 web_source=" + file, "name=train",
+		"job=of-ann request_id=r2 web_source=again", "see the env and the command of job of-bob"} {
+		if !strings.Contains(lines, want) {
+			t.Errorf("%q is missing in\n%s", want, lines)
+		}
+	}
+	if strings.Contains(lines, "hush") {
+		t.Errorf("the content of a job is in\n%s", lines)
+	}
+}
+
 func person(t *testing.T, s *rig, role identity.Role, name string) api.SynapseClient {
 	conn, _ := s.open(s.badge(s.by, role, name).Credentials(nil))
 	return api.NewSynapseClient(conn)

@@ -19,6 +19,9 @@ import (
 
 // Submit adds a job to the queue. It returns when the job is on disk.
 func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
+	if q.GetJob() != "" {
+		return g.submitCopy(ctx, q)
+	}
 	q.Principal, q.Sealed = g.o.Principal(ctx), nil
 	q.Exempt, q.Groups = g.standing(ctx)
 	if q.GetSpec().GetScript() != nil { // a node would not find the script

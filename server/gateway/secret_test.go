@@ -72,6 +72,8 @@ func TestSubmitSecret(t *testing.T) {
 	sealed := &messages.Submit{Spec: hushed("b").Bare(), Sealed: kept.Sealed, AllowInfeasible: true}
 	_, err = d.SynapseClient.Submit(timely(t), sealed)
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "need their values")
+	_, err = d.SynapseClient.Submit(timely(t), &messages.Submit{Job: reply.Job})
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "has secrets, whose values cannot be copied")
 	_, err = d.SynapseClient.Submit(timely(t), &messages.Submit{Spec: hushed("b")})
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "is not allowed here")
 	_, err = d.SynapseClient.DryRun(timely(t), &messages.DryRun{Spec: hushed("b")})

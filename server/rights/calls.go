@@ -85,7 +85,8 @@ var needs = slices.Concat([]need{
 	{synapse + "CreatePass", "", "", SetTokens},
 	{synapse + "RevokePass", "", "", SetTokens},
 	{synapse + "ListPasses", "", "", ReadTokens},
-}, submits("Submit"), submits("SubmitScript"), submits("SubmitSecret"), submits("DryRun"))
+}, submits("Submit"), submits("SubmitScript"), submits("SubmitSecret"), submits("DryRun"),
+	copies("Submit"), copies("SubmitScript"), copies("SubmitSecret"))
 
 // submits returns the lines of a call that submits a job.
 func submits(call string) []need {
@@ -95,6 +96,19 @@ func submits(call string) []need {
 		{synapse + call, "spec.mounts", set, SubmitMounts},
 		{synapse + call, "spec.image", set, SubmitImage},
 		{synapse + call, "spec.queue", set, SubmitQueue},
+		{synapse + call, "web_source", set, SubmitWeb},
+	}
+}
+
+// copies returns the lines of a call that submits a copy of a job. The copy contains the environment and the command
+// of the job, and may contain everything for which a submit needs a right.
+func copies(call string) []need {
+	return []need{
+		{synapse + call, "job", set, ReadPrivate},
+		{synapse + call, "job", set, SubmitUser},
+		{synapse + call, "job", set, SubmitMounts},
+		{synapse + call, "job", set, SubmitImage},
+		{synapse + call, "job", set, SubmitQueue},
 	}
 }
 

@@ -10,7 +10,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ScriptText", "text", "", ""},
 	{"Secrets", "secrets", "", ""},
 	{"Secret", "name env value", "", ""},
-	{"DryRunReply", "outcome waits ahead", "", ""},
+	{"DryRunReply", "outcome waits ahead nodes free_unix_ms", "", ""},
 	{"CancelReply", "outcome job", "", ""},
 	{"HoldReply", "outcome job release", "", ""},
 	{"RequeueReply", "outcome job run", "", ""},

@@ -36,6 +36,7 @@ const (
 	SubmitMounts Right = "submit-mounts"
 	SubmitImage  Right = "submit-image"
 	SubmitQueue  Right = "submit-queue"
+	SubmitWeb    Right = "submit-web"
 
 	Cancel     Right = "cancel"
 	Hold       Right = "hold"
@@ -103,6 +104,7 @@ var lines = []rightRow{
 	{SubmitMounts, Any, Any, Any, None, None, None, "name mounts", true},
 	{SubmitImage, Any, Any, Any, None, None, None, "name an image", true},
 	{SubmitQueue, Any, Any, Any, None, None, None, "name a queue", true},
+	{SubmitWeb, Any, Any, Any, None, None, None, "submit jobs from the web UI", true},
 
 	{Cancel, Any, Any, Own, None, None, None, "cancel", true},
 	{Hold, Any, Any, Own, None, None, None, "hold", true},

@@ -24,10 +24,10 @@ func (p *Page) act(r *http.Request) (any, error) {
 	in := json.NewDecoder(r.Body)
 	in.DisallowUnknownFields()
 	if err := in.Decode(&q); err != nil {
-		return nil, &mistake{"malformed request: " + err.Error()}
+		return nil, &mistake{text: "malformed request: " + err.Error()}
 	}
 	if q.Of == "" {
-		return nil, &mistake{"of is missing: give a job or a node"}
+		return nil, &mistake{text: "of is missing: give a job or a node"}
 	}
 	if err := carryOut(r.Context(), asked(r), q); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (p *Page) act(r *http.Request) (any, error) {
 func carryOut(ctx context.Context, on api.SynapseClient, q wish) error {
 	do := verbs[q.Verb]
 	if do == nil {
-		return &mistake{"unknown verb " + q.Verb}
+		return &mistake{text: "unknown verb " + q.Verb}
 	}
 	return do(ctx, on, q)
 }

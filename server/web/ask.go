@@ -22,13 +22,14 @@ import (
 func (p *Page) refuse(w http.ResponseWriter, err error) {
 	var asked *mistake
 	if errors.As(err, &asked) {
-		http.Error(w, asked.text, http.StatusBadRequest)
+		http.Error(w, asked.text, cmp.Or(asked.status, http.StatusBadRequest))
 		return
 	}
 	code, words := p.o.Said(err)
 	status, ok := map[messages.Code]int{
 		messages.Code_CODE_INVALID: http.StatusBadRequest, messages.Code_CODE_NOT_FOUND: http.StatusNotFound,
 		messages.Code_CODE_NOT_ALLOWED: http.StatusForbidden, messages.Code_CODE_CONFLICT: http.StatusConflict,
+		messages.Code_CODE_INFEASIBLE: http.StatusUnprocessableEntity,
 	}[code]
 	if !ok {
 		status = http.StatusBadGateway
@@ -42,8 +43,11 @@ func (p *Page) words(err error) string {
 	return words
 }
 
-// mistake is a request that no page of this program makes.
-type mistake struct{ text string }
+// mistake is the error of a request that the page itself refuses, mostly one that no page of this program makes.
+type mistake struct {
+	text   string
+	status int // 0: a malformed request
+}
 
 func (m *mistake) Error() string { return m.text }
 
@@ -57,7 +61,8 @@ type user struct {
 	Program string          `json:"program"`
 	All     bool            `json:"all,omitempty"`    // all actions are permitted
 	Leaves  bool            `json:"leaves,omitempty"` // the user can log out
-	May     map[string]bool `json:"may"`              // false: only on the user's own jobs
+	Submits bool            `json:"submits,omitempty"`
+	May     map[string]bool `json:"may"` // false: only on the user's own jobs
 }
 
 func (p *Page) me(r *http.Request) (any, error) {
@@ -85,6 +90,7 @@ func (p *Page) who(ctx context.Context, on api.SynapseClient) (*user, error) {
 	for _, right := range who.GetRights() {
 		u.May[right.GetName()] = !right.GetOwn()
 	}
+	u.Submits = p.barSubmit(who) == nil
 	return u, nil
 }
 
@@ -92,7 +98,7 @@ func (p *Page) who(ctx context.Context, on api.SynapseClient) (*user, error) {
 func idOf(r *http.Request, key string) (string, error) {
 	id := r.URL.Query().Get(key)
 	if id == "" {
-		return "", &mistake{key + " is missing"}
+		return "", &mistake{text: key + " is missing"}
 	}
 	return id, nil
 }
@@ -129,7 +135,7 @@ func (p *Page) job(r *http.Request) (any, error) {
 	}
 	from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
 	if err != nil || from < 0 {
-		return nil, &mistake{"from is not a number"}
+		return nil, &mistake{text: "from is not a number"}
 	}
 	return detailOf(r.Context(), asked(r), id, from)
 }
@@ -299,7 +305,7 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 	id, err := idOf(r, "id")
 	rank, wrong := strconv.ParseInt(cmp.Or(r.URL.Query().Get("rank"), "0"), 10, 32)
 	if err == nil && wrong != nil {
-		err = &mistake{"rank is not a number"}
+		err = &mistake{text: "rank is not a number"}
 	}
 	if err != nil {
 		p.refuse(w, err)

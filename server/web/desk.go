@@ -60,7 +60,7 @@ func (d *desk) admits(w http.ResponseWriter, r *http.Request) (*Guest, func()) {
 func (d *desk) resume(r *http.Request) (*Guest, func(), error) {
 	c, err := r.Cookie(deskCookie)
 	if err != nil {
-		return nil, nil, &mistake{"login required"}
+		return nil, nil, &mistake{text: "login required"}
 	}
 	return d.o.Sessions.Resume(r, c.Value)
 }

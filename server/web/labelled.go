@@ -18,12 +18,12 @@ func (p *Page) labelled(r *http.Request) (any, error) {
 	for one := range strings.SplitSeq(r.URL.Query().Get("label"), ",") {
 		key, value, ok := strings.Cut(strings.TrimSpace(one), "=")
 		if !ok || key == "" {
-			return nil, &mistake{"label: write KEY=VALUE, such as team=vision"}
+			return nil, &mistake{text: "label: write KEY=VALUE, such as team=vision"}
 		}
 		labels = append(labels, &messages.Label{Key: key, Value: value})
 	}
 	if len(labels) > messages.MaxLabels {
-		return nil, &mistake{"label: too many labels"}
+		return nil, &mistake{text: "label: too many labels"}
 	}
 	ids, after := []string{}, ""
 	for {

@@ -24,7 +24,7 @@ func (p *Page) past(w http.ResponseWriter, r *http.Request) {
 		}
 		var err error
 		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			p.refuse(w, &mistake{key + " is not a number"})
+			p.refuse(w, &mistake{text: key + " is not a number"})
 			return
 		}
 	}

@@ -32,35 +32,41 @@ import (
 type question struct {
 	query, body string
 	needs       []rights.Right // the first missing right refuses; none: any user
+	byPage      bool           // the page refuses by the rights that the scheduler names, before it makes the call
 }
 
 // decided lists what each address needs. A new address without an entry fails the test.
 var decided = map[string][]question{
-	"GET /":        {{"", "", nil}},
-	"GET /app.js":  {{"", "", nil}},
-	"GET /me":      {{"", "", []rights.Right{rights.Known}}},
-	"GET /matches": {{"?label=team%3Dvision", "", []rights.Right{rights.ReadJobs}}},
-	"GET /job":     {{"?id=JOB", "", []rights.Right{rights.ReadJobs}}},
-	"GET /explain": {{"?id=JOB", "", []rights.Right{rights.ReadJobs}}},
-	"GET /waiting": {{"", "", []rights.Right{rights.ReadJobs}}},
-	"GET /queues":  {{"", "", []rights.Right{rights.ReadQueues}}},
-	"GET /stream":  {{"", "", []rights.Right{rights.ReadJobs, rights.ReadMachines}}},
+	"GET /":        {{"", "", nil, false}},
+	"GET /app.js":  {{"", "", nil, false}},
+	"GET /me":      {{"", "", []rights.Right{rights.Known}, false}},
+	"GET /matches": {{"?label=team%3Dvision", "", []rights.Right{rights.ReadJobs}, false}},
+	"GET /job":     {{"?id=JOB", "", []rights.Right{rights.ReadJobs}, false}},
+	"GET /explain": {{"?id=JOB", "", []rights.Right{rights.ReadJobs}, false}},
+	"GET /waiting": {{"", "", []rights.Right{rights.ReadJobs}, false}},
+	"GET /queues":  {{"", "", []rights.Right{rights.ReadQueues}, false}},
+	"GET /stream":  {{"", "", []rights.Right{rights.ReadJobs, rights.ReadMachines}, false}},
 	"GET /logs": {
-		{"?id=JOB", "", []rights.Right{rights.ReadLogs}}, {"?id=JOB&rank=1&follow=1", "", []rights.Right{rights.ReadLogs}},
+		{"?id=JOB", "", []rights.Right{rights.ReadLogs}, false},
+		{"?id=JOB&rank=1&follow=1", "", []rights.Right{rights.ReadLogs}, false},
 	},
 	"GET /past": {
-		{"?at=1&until=2", "", []rights.Right{rights.ReadJobs, rights.ReadMachines, rights.ReadQueues}},
-		{"?at=1&until=2&step=1", "", []rights.Right{rights.ReadJobs, rights.ReadMachines, rights.ReadQueues}},
+		{"?at=1&until=2", "", []rights.Right{rights.ReadJobs, rights.ReadMachines, rights.ReadQueues}, false},
+		{"?at=1&until=2&step=1", "", []rights.Right{rights.ReadJobs, rights.ReadMachines, rights.ReadQueues}, false},
 	},
 	"POST /act": {
 		wished("cancel", "JOB", rights.Cancel), wished("hold", "JOB", rights.Hold),
 		wished("release", "JOB", rights.Release), wished("requeue", "JOB", rights.Requeue),
 		wished("cordon", "n1", rights.Cordon), wished("uncordon", "n1", rights.Cordon), wished("drain", "n1", rights.Drain),
 	},
+	"POST /check":  {{"", `{"file":"job"}`, []rights.Right{rights.Known, rights.SubmitWeb}, true}},
+	"POST /try":    {{"", `{"file":"job"}`, []rights.Right{rights.Submit, rights.SubmitWeb}, true}},
+	"POST /submit": {{"", `{"file":"job"}`, []rights.Right{rights.Submit, rights.SubmitWeb}, true}},
+	"POST /again":  {{"", `{"of":"JOB"}`, []rights.Right{rights.Submit, rights.SubmitWeb, rights.ReadPrivate}, true}},
 }
 
 func wished(verb, of string, needs rights.Right) question {
-	return question{"", `{"verb":"` + verb + `","of":"` + of + `","reason":"so"}`, []rights.Right{needs}}
+	return question{"", `{"verb":"` + verb + `","of":"` + of + `","reason":"so"}`, []rights.Right{needs}, false}
 }
 
 // counter is a page with a login through the real Authenticator, and a fake scheduler.
@@ -108,7 +114,7 @@ func newCounter(t *testing.T) *counter {
 func (c *counter) seat(role identity.Role) seat {
 	outcomes := make(chan error, 64)
 	service := &caller.Service{
-		API: api.UnimplementedSynapseServer{},
+		API: knowing{},
 		Calls: []grpc.UnaryServerInterceptor{func(
 			ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 		) (any, error) {
@@ -125,10 +131,19 @@ func (c *counter) seat(role identity.Role) seat {
 		}},
 	}
 	me := identity.Peer{Identity: identity.Identity{Cluster: "c-a", Role: role, Name: "me"}}
-	return seat{outcomes: outcomes, Page: New(Options{
-		Open: true, Answers: func(string) bool { return true },
+	page := New(Options{
+		Open: true, Answers: func(string) bool { return true }, Files: fakeFiles{},
 		API: service.As(peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, AuthInfo: authn.Proof{Peer: me}}),
-	})}
+	})
+	page.o.Open = false // every request has a user
+	return seat{outcomes: outcomes, Page: page}
+}
+
+// knowing is a scheduler that only knows its callers.
+type knowing struct{ api.UnimplementedSynapseServer }
+
+func (knowing) WhoAmI(ctx context.Context, _ *api.WhoAmI) (*api.WhoAmIReply, error) {
+	return authn.WhoAmI(ctx), nil
 }
 
 // ask requests an address. It returns the HTTP status, the result of the first call, and whether a call was made.
@@ -139,6 +154,7 @@ func (c *counter) ask(p seat, pattern, query, body string) (code int, first erro
 	method, path, _ := strings.Cut(pattern, " ")
 	r := httptest.NewRequestWithContext(ctx, method, "http://head1"+path+query, strings.NewReader(body))
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	r.Header.Set("Content-Type", "application/json")
 	answer := httptest.NewRecorder()
 	if pattern == "GET /stream" { // the stream continues without its watch
 		go func() { p.ServeHTTP(answer, r) }()
@@ -205,7 +221,8 @@ func (c *counter) decides(role identity.Role, pattern string, q question, owner 
 	asked[want]++
 	job := strings.NewReplacer("JOB", "of-"+owner)
 	code, err, made := c.ask(c.seat(role), pattern, job.Replace(q.query), job.Replace(q.body))
-	if refused := status.Code(err) == codes.PermissionDenied; refused == want || made != (len(q.needs) > 0) {
+	refused := status.Code(err) == codes.PermissionDenied || q.byPage && code == http.StatusForbidden
+	if refused == want || made != (len(q.needs) > 0) {
 		c.t.Errorf("%s: %s %s%s of a job of %s: %v, a call was made: %v; allowed should be %v",
 			role, pattern, q.query, q.body, owner, err, made, want)
 	}

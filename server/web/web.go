@@ -42,6 +42,8 @@ type Options struct {
 	Said func(error) (messages.Code, string)
 	// Made holds the files of a recording's page, which is shown instead of a cluster; nil: a cluster is shown.
 	Made map[string][]byte
+	// Files reads job files; nil: the page does not offer to submit jobs.
+	Files JobFiles
 	// Entered receives the next secret each time one was used; may be nil.
 	Entered func(next string)
 }
@@ -60,12 +62,13 @@ type Page struct {
 	streams int             // open streams
 	hubs    map[string]*hub // by user
 	waits   waitings
+	checks  checking
 }
 
 // New creates a page.
 func New(o Options) *Page {
 	p := &Page{o: o, mux: http.NewServeMux(), hubs: map[string]*hub{}, patience: writeTimeout, linger: lingerFor,
-		waits: waitings{all: map[string]*waiting{}}}
+		waits: waitings{all: map[string]*waiting{}}, checks: checking{pause: checkPause, of: map[string]*place{}}}
 	static, err := fs.Sub(files, "page")
 	if err != nil {
 		panic(err) // the folder is part of the program
@@ -109,6 +112,10 @@ func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
 		"GET /waiting": p.answered(p.waiting),
 		"GET /queues":  p.answered(p.queues),
 		"POST /act":    p.answered(p.act),
+		"POST /check":  p.filed(p.check),
+		"POST /try":    p.filed(p.try),
+		"POST /submit": p.filed(p.submit),
+		"POST /again":  p.answered(p.again),
 		"GET /stream":  http.HandlerFunc(p.stream),
 		"GET /logs":    http.HandlerFunc(p.logs),
 		"GET /past":    http.HandlerFunc(p.past),
@@ -151,8 +158,13 @@ const writeTimeout = 10 * time.Second
 
 // answered returns a handler that writes the result of ask as JSON, or its error as text.
 func (p *Page) answered(ask func(*http.Request) (any, error)) http.HandlerFunc {
+	return p.answeredUpTo(maxAsked, ask)
+}
+
+// answeredUpTo is answered for requests of at most this size.
+func (p *Page) answeredUpTo(most int64, ask func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxAsked)
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		answer, err := ask(r)
 		if err != nil {
 			p.refuse(w, err)

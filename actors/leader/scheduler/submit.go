@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -76,16 +77,40 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Tree().Unknown(&gang)},
 		Ahead:   int32(s.queue.Ahead(spec.Priority)),
 	}
-	if _, why := topology.Place(s.view.Tree(), gang); why != nil {
-		reply.Waits = why.String()
-	}
+	s.whereAndWhen(&gang, reply)
 	if live := s.living(spec); len(live) > 0 {
 		reply.Waits = strings.TrimPrefix(messages.WaitsFor(live, func(string) string { return "" }), "waits ")
 	}
 	if protocol.UntilMs(spec.BeginUnixMs, s.p.Clock.WallMs()) > 0 {
 		reply.Waits = messages.BeginsAt(spec)
 	}
+	if reply.Waits != "" {
+		reply.Nodes = nil
+	}
 	ctx.Respond(reply)
+}
+
+// whereAndWhen adds the nodes of a gang that fits now, or else why it does not fit and when its capacity is expected
+// to be free. Without a planner that looks ahead, nothing is expected.
+func (s *Scheduler) whereAndWhen(gang *topology.Gang, reply *messages.DryRunReply) {
+	place, why := topology.Place(s.view.Tree(), *gang)
+	for _, n := range place.Nodes() {
+		if len(reply.Nodes) < messages.MaxDryRunNodes {
+			reply.Nodes = append(reply.Nodes, string(n))
+		}
+	}
+	if why == nil {
+		return
+	}
+	reply.Waits = why.String()
+	if s.foresight.horizon == nil {
+		return
+	}
+	now := int64(s.p.Clock.Now())
+	at, _, ok := (ends{s.lookahead}).Horizon(s.view.Tree(), now).Earliest(gang, now, topology.ByEstimate)
+	if ok && at > now && at < topology.Never {
+		reply.FreeUnixMs = s.p.Clock.WallMs() + (at-now)/int64(time.Millisecond)
+	}
 }
 
 // write makes a new job durable, with its defaults. Until that is done, no other actor knows the job.

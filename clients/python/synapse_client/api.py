@@ -469,6 +469,7 @@ class DryRun(Message):
     allow_infeasible: bool = plain("bool")
     exempt: bool = plain("bool")  # same as in Submit
     groups: List[str] = many("str")  # same as in Submit
+    web_source: str = plain("str")  # same as in Submit
 
 
 @dataclass
@@ -476,6 +477,8 @@ class DryRunReply(Message):
     outcome: Optional[Outcome] = one("Outcome")  # the outcome that Submit would have
     reason: str = plain("str")  # why the job would not start at once; empty: enough capacity is free
     ahead: int = plain("int")  # number of waiting jobs with an earlier turn
+    nodes: List[str] = many("str")  # where the job would start at once; the first 32 of them
+    free_unix_ms: int = plain("long")  # When enough capacity is expected to be free, if no other job takes it; 0: now, or unknown.
 
 
 @dataclass
@@ -1582,6 +1585,8 @@ class Submit(Message):
     exempt: bool = plain("bool")  # the caller is an admin, so owner limits do not apply; the gateway overwrites a client's value
     groups: List[str] = many("str")  # The caller's groups, from the issuer of the token; the gateway overwrites a client's value.
     hold: bool = plain("bool")  # the job waits until it is released
+    copyOf: str = plain("str")  # The scheduler submits a copy of this job, and ignores the spec. The caller must have the right to read the job's environment and command.
+    web_source: str = plain("str")  # Set by the web UI: `sha256:` and the hash of the job file, or `again`. It requires the right submit-web.
 
 
 @dataclass

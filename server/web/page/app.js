@@ -11,6 +11,7 @@ import { over, queuesOver, spans, stepOf } from "./over.js";
 import { player, recorded } from "./play.js";
 import { apply, follow, newState } from "./state.js";
 import { search } from "./search.js";
+import { again, form } from "./submit.js";
 import * as views from "./views.js";
 import { answerBy, ask, chip, empty, forbidden, gpus, h, quote } from "./words.js";
 
@@ -73,7 +74,7 @@ function route() {
 
 // titles has the title of each view, and whether the view needs the stream of jobs and nodes.
 const titles = { map: ["Map", true], jobs: ["Jobs", true], nodes: ["Nodes", true], queues: ["Queues"], over: ["Over time"], events: ["Events", true],
-  job: ["Job", true], node: ["Node", true] };
+  job: ["Job", true], node: ["Node", true], submit: ["Submit a job"] };
 
 function paint() {
   drawn = Date.now();
@@ -84,9 +85,16 @@ function paint() {
     return morph(main, [h("h1", {}, title), forbidden(state.away)]);
   }
   if (view === "map") return paintMap();
-  const make = { over, jobs, job }[view] ?? views[view];
+  const make = { over, jobs, job, submit }[view] ?? views[view];
   const parts = !make || view === "figures" ? [h("h1", {}, "View not found"), empty("Choose a view above.")] : make(page, id);
   keepFocus(() => morph(main, [...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])]));
+}
+
+// submit shows the form for a job file, if the user may submit jobs.
+let filing;
+function submit() {
+  return [h("h1", {}, "Submit a job"), !page.me ? empty("Loading…") : !page.me.submits ? empty("This web UI does not submit jobs for you: use synapse-cli submit.")
+    : page.state !== live ? empty("Close the look back to submit a job.") : (filing ??= form())];
 }
 
 // keepFocus changes the content. If the element with the focus is removed or moved, its successor gets the focus.
@@ -248,28 +256,34 @@ page.buttons = (kind, of) => {
     ? of.over ? [] : [of.phase === "held" ? "release" : "hold", ...(of.started ? ["requeue"] : []), "cancel"]
     : [of.state === "up" ? "cordon" : "uncordon", "drain"].filter((v) => v !== "drain" || !/^drain/.test(of.state));
   const allowed = verbs.filter((verb) => page.may(verb === "uncordon" ? "cordon" : verb, of.owner));
+  if (kind === "job" && page.me?.submits && page.may("read-private", of.owner)) allowed.unshift("again");
   return allowed.length > 0 && h("div", { class: "buttons" }, allowed.map((verb) =>
-    h("button", { type: "button", onclick: () => confirmed(verb, kind, of) }, verb[0].toUpperCase() + verb.slice(1))));
+    h("button", { type: "button", onclick: () => confirmed(verb, kind, of) }, actOf(verb))));
 };
 
+const actOf = (verb) => (verb === "again" ? "Run again" : verb[0].toUpperCase() + verb.slice(1));
+
 function confirmed(verb, kind, of) {
-  const reason = $("ask-reason"), error = $("ask-error");
+  const reason = $("ask-reason"), error = $("ask-error"), copies = verb === "again";
   const command = () => {
     const why = reason.value ? ` --reason ${quote(reason.value)}` : "";
-    $("ask-command").textContent = `${page.me.program} ${verb} ${quote(of.id)}${["release", "uncordon"].includes(verb) ? "" : why}`;
+    $("ask-command").textContent = copies ? `${page.me.program} submit --from ${quote(of.id)}`
+      : `${page.me.program} ${verb} ${quote(of.id)}${["release", "uncordon"].includes(verb) ? "" : why}`;
   };
-  $("ask-title").textContent = `${verb[0].toUpperCase()}${verb.slice(1)} ${of.name || of.id}?`;
+  $("ask-title").textContent = copies ? `Run ${of.name || of.id} again?` : `${actOf(verb)} ${of.name || of.id}?`;
+  reason.hidden = reason.labels[0].hidden = copies;
   $("ask-text").textContent = { cancel: "The job ends and does not run again.", hold: "The job does not start until it is released. Running tasks continue.",
     release: "The job waits in the queue again.", requeue: "The attempt ends. The job returns to its old place in the queue.",
     cordon: "The node receives no new tasks. Running tasks continue.", uncordon: "The node receives tasks again.",
-    drain: "The node receives no new tasks. Running tasks continue until they end." }[verb];
-  $("ask-yes").textContent = `${verb[0].toUpperCase()}${verb.slice(1)} ${kind}`;
+    drain: "The node receives no new tasks. Running tasks continue until they end.",
+    again: `The scheduler submits a copy of the job as ${page.me.name}. The command and the environment stay in the scheduler.` }[verb];
+  $("ask-yes").textContent = copies ? "Run again" : `${actOf(verb)} ${kind}`;
   $("ask-no").textContent = verb !== "cancel" ? "Go back" : of.phase === "queued" || of.phase === "held" ? "Keep waiting" : "Keep running";
   reason.value = "";
   error.hidden = true;
   reason.oninput = command;
   command();
-  $("ask-yes").onclick = async () => {
+  $("ask-yes").onclick = copies ? () => copy(of, error) : async () => {
     const answer = await fetch("/act", { method: "POST", body: JSON.stringify({ verb, of: of.id, reason: reason.value }) });
     error.hidden = answer.ok;
     error.textContent = answer.ok ? "" : (await answer.text()).trim();
@@ -279,6 +293,20 @@ function confirmed(verb, kind, of) {
     }
   };
   $("ask").showModal();
+}
+
+// copy submits a copy of a job, and opens the page of the copy. The button is disabled meanwhile, so that a double click submits one job.
+async function copy(of, error) {
+  $("ask-yes").disabled = true;
+  try {
+    const { job } = await again(of.id);
+    $("ask").close();
+    page.go(`#/job/${encodeURIComponent(job)}`);
+  } catch (e) {
+    error.hidden = false;
+    error.textContent = e.message;
+  }
+  $("ask-yes").disabled = false;
 }
 
 // ---- output of tasks
@@ -401,7 +429,7 @@ $("theme").addEventListener("click", () => {
 });
 addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, textarea") || $("ask").open) return;
-  const view = { m: "map", j: "jobs", n: "nodes", q: "queues", t: "over", e: "events" }[e.key];
+  const view = { m: "map", j: "jobs", n: "nodes", q: "queues", t: "over", e: "events", ...(page.me?.submits ? { s: "submit" } : {}) }[e.key];
   if (e.key === "/") $("find").focus();
   else if (e.key === "p" && !played) lookBack();
   else if (view) page.go(`#/${view}`);
@@ -441,6 +469,7 @@ setInterval(() => shown.view !== "map" && !$("ask").open && due(), 5000); // age
 ask("/me").then((me) => {
   page.me = me;
   $("leave").hidden = !me.leaves;
+  $("submits").hidden = !me.submits;
   $("whom").textContent = `${me.cluster ? `cluster ${me.cluster} · ` : ""}${me.version} · ${me.all
     ? "authentication is off: all users have all rights" : [me.name, me.role].filter(Boolean).join(", ")}`;
   paint();
