@@ -10,7 +10,7 @@ import (
 // This file owns Slurm's variables. Many frameworks fall back to them, and a framework that finds some of them relies
 // on the others. A task therefore gets all of them with true values, or none. Several frameworks calculate with the
 // job's id, so it is a number here. SLURM_JOBID, without the second underscore, is omitted on purpose, because mpirun
-// would then search for srun.
+// would then search for srun. Only the scripts of sbatch set it, because they have an srun.
 
 // slurm returns the variables of a task that srun started. Torch's variables are not included. A program that derives
 // them from Slurm's variables (submitit) refuses to run if they exist.

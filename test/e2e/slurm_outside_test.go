@@ -64,7 +64,8 @@ echo here as $SYNAPSE_RANK, $SLURM_JOB_NAME of $SLURM_NNODES with $SLURM_NTASKS
 MINE="it's mine"; export MINE
 srun sh -c 'echo $SLURM_JOB_ID: $SLURM_PROCID, $MINE' | sort
 srun -n 1 -w "$(scontrol show hostnames | tail -n 1)" sh -c 'echo alone on $SLURM_NODEID, rank $SYNAPSE_RANK'
-srun -t 5 true || echo refused
+srun -t 0:01 sleep 60 || echo timed out with $?
+srun --switches=1 true || echo refused
 squeue -h -j $SLURM_JOB_ID -o %T
 exit 6`)
 	number := messages.NumericID(c.newest())
@@ -72,8 +73,8 @@ exit 6`)
 	for process := range 4 {
 		want += fmt.Sprintf("%s: %d, it's mine\n", number, process)
 	}
-	room.wants(t, 6, want+"alone on 0, rank 1\nrefused\nRUNNING\n", "salloc: Granted job allocation "+number)
-	room.wants(t, 6, "", "srun: error: --time: applies to jobs, and this is a step in job "+number)
+	room.wants(t, 6, want+"alone on 0, rank 1\ntimed out with 143\nrefused\nRUNNING\n", "salloc: Granted job allocation "+number)
+	room.wants(t, 6, "", "srun: error: --switches: applies to jobs, and this is a step in job "+number)
 	room.wants(t, 6, "", "salloc: Relinquishing job allocation "+number)
 	if strings.Contains(room.err, "revoked") {
 		t.Errorf("the allocation ended: %s", room.err)

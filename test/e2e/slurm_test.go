@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,7 @@ func TestSlurm(t *testing.T) {
 		"")
 
 	stepped(t, home, run)
+	steppedApart(t, home, run)
 	steppedFromOutside(t, c, home)
 	array := strings.TrimSpace(run("sbatch", "--parsable", "--wait", "-a", "1-2", "--wrap",
 		"echo element $SLURM_ARRAY_TASK_ID").
@@ -112,5 +114,84 @@ func stepped(t *testing.T, home string, run func(...string) result) {
 	}
 	if text, err := os.ReadFile(filepath.Join(home, "steps.out")); err != nil || string(text) != want {
 		t.Errorf("the steps printed %q (%v), want %q", text, err, want)
+	}
+}
+
+// apartScript has one line per step. The files of the steps are printed at the end.
+const apartScript = `#!/bin/sh
+echo "step ${SLURM_STEP_ID:-none}, $SLURM_JOBID" | sed "s/$SLURM_JOB_ID/N/"
+srun -n 3 -lo 'out.%3t' -e wrong.%j sh -c 'echo $SLURM_PROCID of $SLURM_NTASKS on $SLURM_TASKS_PER_NODE; echo wrong >&2'
+srun -N 1 -r 1 --open-mode=append -o 'out.%3t' sh -c 'echo $SLURM_STEP_ID, $SYNAPSE_RANK'
+printf '# a comment\n0 echo first %%t "a  b" $HOME\n1-2 \\\n  echo middle %%t %%o\n* echo last %%t\n' >programs
+srun -l --multi-prog programs | sort
+srun -n 2 --multi-prog nothing
+srun -l -n 1 --export=ALL,WHO=one sh -c 'echo $WHO $SLURM_NTASKS $SYNAPSE_RANK' : -n 2 --export=ALL,WHO=two \
+  sh -c 'echo $WHO $SLURM_NTASKS $SYNAPSE_RANK' | sort
+GONE=1 STAYS=2 srun -N 2 -n 2 --export=STAYS,NEW=3 sh -c 'echo $GONE.$STAYS.$NEW.$SLURM_JOBID' | sed "s/$SLURM_JOB_ID/N/"
+echo input >data
+srun -n 2 -i data cat
+echo typed | srun -n 2 -i 1 sh -c 'echo $SLURM_PROCID $(cat)' | sort
+srun -N 2 -n 2 -t 0:01 sleep 600 2>/dev/null
+echo limited to $?
+srun -n 1 -c 3 --mem=1G --cpu-bind=none --overlap sh -c 'echo $SLURM_CPUS_PER_TASK'
+srun --nta=1 true
+srun --switches=1 true
+srun -N 1-2 true
+srun --het-group=1 true
+srun --version
+scontrol show hostnames 'n[08-10],x' | paste -s -d, -
+for name in out.* wrong.*; do sed "s/^/$name: /" $name | sed "s/$SLURM_JOB_ID/N/"; done
+`
+
+// apartSaid is its output.
+const apartSaid = `step none, N
+0: first 0 a  b $HOME
+1: middle 1 0
+2: middle 2 1
+3: last 3
+srun: error: --multi-prog: nothing cannot be read on n1
+0: one 3 0
+1: two 3 1
+2: two 3 0
+.2.3.N
+.2.3.N
+input
+input
+0
+1 typed
+limited to 143
+srun: warning: --mem has no effect on a step, whose processes share their nodes
+3
+srun: error: --nta: is ambiguous: ntasks ntasks-per-node ntasks-per-core ntasks-per-socket
+srun: error: --switches: is not supported
+srun: error: --nodes=1-2: ranges are not supported, because the job has fixed nodes
+srun: error: --het-group=1: the job has one group of nodes: select nodes with --nodelist or --relative
+slurm 24.11.0
+n08,n09,n10,x
+out.000: 0: 0 of 3 on 2,1
+out.000: 1, 1
+out.001: 1: 1 of 3 on 2,1
+out.002: 2: 2 of 3 on 2,1
+wrong.N: 0: wrong
+wrong.N: 1: wrong
+wrong.N: 2: wrong
+`
+
+// steppedApart checks the files, the programs, the components and the limits of steps.
+func steppedApart(t *testing.T, home string, run func(...string) result) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(home, "apart.sh"), []byte(apartScript), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run("sbatch", "--wait", "-N", "2", "--ntasks-per-node", "2", "-o", "apart.txt", "apart.sh").wants(t, 0, "", "")
+	text, err := os.ReadFile(filepath.Join(home, "apart.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := strings.Split(string(text), "\n"), strings.Split(apartSaid, "\n")
+	slices.Sort(got[max(len(got)-4, 0):]) // the errors of concurrent processes
+	slices.Sort(want[len(want)-4:])
+	if !slices.Equal(got, want) {
+		t.Errorf("the steps printed\n%s\nwant\n%s", text, apartSaid)
 	}
 }

@@ -93,6 +93,12 @@ type option struct {
 	set         setter
 }
 
+// named reports whether a name of a table, which may have a letter and a mark, is the name of the option.
+func (o option) named(name string) bool {
+	name, _, _ = strings.Cut(strings.TrimSuffix(name, "?"), ",")
+	return strings.TrimSuffix(name, "?") == o.long
+}
+
 // value implements a flag with an option.
 type value struct {
 	b *Batch

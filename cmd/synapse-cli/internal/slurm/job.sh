@@ -14,6 +14,7 @@ elsewhere() { # runs the installed program of this name
   done
   fail "$missing"
 }
+@LIST@
 own() { # whether the words name only this job
   [ -n "$1" ] || return 1
   for id in $(echo "$1" | tr , ' '); do
@@ -124,7 +125,7 @@ cancel() {
 }
 
 control() {
-  missing="in a job, only these commands are available: scontrol show hostnames [NAMES without brackets], \
+  missing="in a job, only these commands are available: scontrol show hostnames [NAMES], \
 scontrol show job|requeue|requeuehold $SLURM_JOB_ID"
   case $1 in
   requeue | requeuehold)
@@ -134,10 +135,7 @@ scontrol show job|requeue|requeuehold $SLURM_JOB_ID"
   show)
     case $2 in
     hostnames)
-      case ${3:-$SLURM_JOB_NODELIST} in
-      *\[*) elsewhere "$@" ;;
-      esac
-      echo "${3:-$SLURM_JOB_NODELIST}" | tr , '\n'
+      expand "${3:-$SLURM_JOB_NODELIST}" || fail "$3: is not a list of nodes"
       ;;
     job | jobs | jobid)
       shift 2

@@ -3,6 +3,7 @@ package slurm
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/yi-json/synapse/messages"
@@ -13,8 +14,9 @@ import (
 
 // step holds the options of a step.
 type step struct {
-	label, strict, terminal, noInput, noShell, kills bool
-	killSignal, job                                  string
+	label, strict, terminal, noInput, noShell, kills, several bool
+	killSignal, job                                           string
+	passed                                                    []string // options that srun in the job applies
 }
 
 var (
@@ -46,19 +48,20 @@ func stepOptions() []option {
 		option{"pty", "", "yes", yes(func(b *Batch) *bool { return &b.step.terminal })},
 		option{"jobid", "", "", text(func(b *Batch) *string { return &b.step.job })},
 		option{"input", "i", "", setStepInput},
+		option{"output", "o", "", setStepFile("output")}, option{"error", "e", "", setStepFile("error")},
+		option{"open-mode", "", "", handed("open-mode", setOpenMode)},
+		option{"multi-prog", "", "yes", handed("multi-prog", yes(func(b *Batch) *bool { return &b.step.several }))},
+		option{"wait", "W", "", handed("wait", setStepWait)}, option{"relative", "r", "", handed("relative", setRelative)},
 		option{"mpi", "", "", exactly("none", "mpirun starts its own processes")},
 		option{"cpu-bind", "", "", setCPUBind},
 		option{"overlap", "", "yes", so}, option{"exact", "", "yes", so}, option{"unbuffered", "u", "yes", so},
+		option{"external-launcher", "", "yes", so}, option{"disable-status", "X", "yes", so},
 	)
 	for _, o := range []struct{ long, short, bare, why string }{
-		{"output", "o", "", "redirect the output: srun … > FILE"},
-		{"error", "e", "", "redirect the errors: srun … 2> FILE"}, {"open-mode", "", "", "use srun … >> FILE"},
-		{"array", "a", "", "use sbatch for arrays"}, {"multi-prog", "", "yes", "use a script that reads SLURM_PROCID"},
+		{"array", "a", "", "use sbatch for arrays"},
 		{"test-only", "", "yes", "use sbatch --test-only"},
-		{"wait", "W", "", "a step ends with its last process, or with --kill-on-bad-exit"},
-		{"relative", "r", "", "use --nodelist"}, {"bcast", "", "yes", "files are not sent"},
+		{"bcast", "", "yes", "files are not sent"},
 		{"preserve-env", "E", "yes", "a step has its own sizes"},
-		{"disable-status", "X", "yes", "Ctrl-C is sent to the step immediately"},
 		{"quit-on-interrupt", "", "yes", "Ctrl-C is sent to the step immediately"},
 		{"prolog", "", "", "use the agent's --prolog, which runs before each job"},
 		{"epilog", "", "", "use the agent's --epilog, which runs after each job"},
@@ -101,13 +104,69 @@ func setKillCommand(b *Batch, value string) error {
 	return nil
 }
 
-// setStepInput accepts none and 0. The first process of a step reads srun's input, and the others have none. 0
-// means the same.
+// setStepInput accepts none, all, the rank of the process that reads srun's input, and a file on the first node, which
+// all processes read. By default, the first process reads srun's input.
 func setStepInput(b *Batch, value string) error {
-	if value != "none" && value != "/dev/null" && value != "0" {
-		return refuse("redirect the input of the first process: srun … < FILE", "%s is not supported", value)
+	switch {
+	case value == "":
+		return refuse("use none, a rank or a file", "is empty")
+	case value == "none" || value == "/dev/null":
+		b.step.noInput = true
+		return handed("input", so)(b, "none")
+	case strings.Trim(value, "0123456789") == "":
+		return handed("input", so)(b, value)
 	}
-	b.step.noInput = value != "0"
+	b.step.noInput = value != "all"
+	return setStepFile("input")(b, value)
+}
+
+// handed keeps an option for srun in the job, which applies it.
+func handed(name string, check setter) setter {
+	return func(b *Batch, value string) error {
+		if err := check(b, value); err != nil {
+			return err
+		}
+		word := "--" + name + "=" + value
+		if name == "multi-prog" {
+			word = "--" + name
+		}
+		b.step.passed = append(b.step.passed, word)
+		return nil
+	}
+}
+
+// fileMark precedes the name of a file in passed, which is relative to the folder of the submit.
+const fileMark = "\x00"
+
+// setStepFile accepts none, all, a rank, or the name of a file with placeholders.
+func setStepFile(name string) setter {
+	return func(b *Batch, value string) error {
+		if err := text(func(*Batch) *string { return new(string) })(b, value); err != nil {
+			return err
+		}
+		if _, err := b.pattern("--"+name, value); err != nil {
+			return err
+		}
+		if value != "none" && value != "all" && strings.Trim(value, "0123456789") != "" {
+			value = fileMark + value
+		}
+		b.step.passed = append(b.step.passed, "--"+name+"="+value)
+		return nil
+	}
+}
+
+// setStepWait accepts seconds.
+func setStepWait(_ *Batch, value string) error {
+	if n, err := strconv.ParseInt(value, 10, 32); err != nil || n < 0 {
+		return refuse("", "%q is not a number of seconds", value)
+	}
+	return nil
+}
+
+func setRelative(_ *Batch, value string) error {
+	if n, err := strconv.ParseInt(value, 10, 32); err != nil || n < 0 {
+		return refuse("", "%q is not a number of nodes", value)
+	}
 	return nil
 }
 
@@ -125,6 +184,9 @@ func ParseStep(words []string, lookup func(string) (string, bool)) (b *Batch, co
 		return nil, nil, err
 	case len(command) == 0:
 		return nil, nil, &Refusal{Option: "COMMAND", Text: "is missing"}
+	case b.step.job == "" && slices.Contains(command, ":"):
+		return nil, nil, &Refusal{Option: ":", Text: "several components need different resources, and a job has one kind",
+			Hint: "run srun with components in a job of sbatch or salloc"}
 	}
 	b.name = orDefault(b.name, path.Base(command[0]))
 	return b, command, b.checkStep()
@@ -159,7 +221,12 @@ func parseRoom(p *program, words []string, lookup func(string) (string, bool)) (
 // ofSteps lists the options of a step in an existing job, which cannot request resources.
 var ofSteps = []string{"label", "kill-on-bad-exit", "pty", "jobid", "input", "mpi", "cpu-bind", "overlap", "exact",
 	"unbuffered", "nodes", "ntasks", "ntasks-per-node", "nodelist", "gpus-per-task", "cpus-per-task", "job-name", "chdir",
-	"export", "quiet", "verbose"}
+	"export", "quiet", "verbose", "output", "error", "open-mode", "multi-prog", "wait", "relative", "external-launcher",
+	"disable-status", "exclude", "time", "account", "partition", "qos", "comment", "wckey", "exclusive", "oversubscribe"}
+
+// ofJobs lists the options of a job that scripts also pass to a step. They have no effect there, because all processes
+// share the resources of their nodes.
+var ofJobs = []string{"mem", "mem-per-cpu", "mem-per-gpu", "gres", "gpus", "gpus-per-node", "cpus-per-gpu"}
 
 // checkStep refuses options that a step in an existing job cannot have.
 func (b *Batch) checkStep() error {
@@ -167,7 +234,11 @@ func (b *Batch) checkStep() error {
 		return nil
 	}
 	for _, o := range b.program.options() {
-		if b.given[o.long] && !slices.Contains(ofSteps, o.long) {
+		switch {
+		case !b.given[o.long] || slices.Contains(ofSteps, o.long) || slices.ContainsFunc(passed, o.named):
+		case slices.Contains(ofJobs, o.long):
+			b.warnings = append(b.warnings, "--"+o.long+" has no effect on a step, whose processes share their nodes")
+		default:
 			return &Refusal{Option: "--" + o.long, Text: "applies to jobs, and this is a step in job " + b.step.job,
 				Hint: "pass it to salloc or sbatch"}
 		}
@@ -216,7 +287,8 @@ if ! [ -x "$d/bin/srun" ]; then
   exit 1
 fi
 PATH=$d/bin:$PATH
-export PATH
+SLURM_JOBID=$SLURM_JOB_ID
+export PATH SLURM_JOBID
 if [ -n "$1" ] && ! cd "$1" 2>/dev/null; then
   echo "srun: error: couldn't chdir to $1 on $SYNAPSE_NODE: it begins in $PWD" >&2
 fi
@@ -238,6 +310,11 @@ func (b *Batch) Step(command []string, from Submitter) (words, env []string, err
 		add("ntasks", "="+decimal(b.tasks))
 		add("ntasks-per-node", "="+decimal(b.tasksPerNode))
 		add("gpus-per-task", "="+decimal(b.gpusPerTask))
+		add("cpus-per-task", "="+decimal(b.cpusPerTask))
+		add("time", "=0:"+decimal(b.timeLimitMs/1000))
+		if len(b.exclude) > 0 {
+			run = append(run, "--exclude="+strings.Join(b.exclude, ","))
+		}
 		if len(b.nodelist) > 0 {
 			run = append(run, "--nodelist="+strings.Join(b.nodelist, ","))
 		}
@@ -253,6 +330,14 @@ func (b *Batch) Step(command []string, from Submitter) (words, env []string, err
 	add("label", "")
 	if b.step.strict {
 		run = append(run, "--kill-on-bad-exit=1")
+	}
+	for _, word := range b.step.passed {
+		if option, name, is := strings.Cut(word, fileMark); is && path.IsAbs(name) {
+			word = option + name
+		} else if is {
+			word = option + path.Join(from.Dir, name)
+		}
+		run = append(run, word)
 	}
 	run = append(run, "--")
 	if b.step.terminal {

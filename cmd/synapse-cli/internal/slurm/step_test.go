@@ -34,6 +34,12 @@ func TestStep(t *testing.T) {
 			"srun --nodes=2 --ntasks=4 --nodelist=n1,n2 -- true"},
 		{"", "--jobid=7 --pty -w n2 bash", "", "bash"},
 		{"SLURM_JOB_ID=7", "--export=NONE -D /scratch true", "", "srun -- true"},
+		{"", "-n 2 -o out.%t -e /logs/err.%j --open-mode=append -W 60 -i data --multi-prog conf", "2 cpu=1",
+			"srun --output=/home/ann/run/out.%t --error=/logs/err.%j --open-mode=append --wait=60 --input=/home/ann/run/data " +
+				"--multi-prog -- conf"},
+		{"SLURM_JOB_ID=7", "-o all -i 1 -e none -r 1 -x n2 -t 1:30 -c 4 a : -n 2 b", "",
+			"srun --cpus-per-task=4 --time=0:90 --exclude=n2 --output=all --input=1 --error=none --relative=1 -- a : -n 2 b"},
+		{"SLURM_JOB_ID=7", "--mem=4G --gres=gpu:1 -A lab true", "", "srun -- true"},
 	} {
 		b, command, err := ParseStep(strings.Fields(c.line), lookup(c.env))
 		if err != nil {
@@ -111,14 +117,13 @@ func TestStepRefused(t *testing.T) {
 		"srun": ParseStep, "salloc": ParseRoom,
 	}
 	for _, c := range []struct{ env, line, option string }{
-		{"", "srun --mpi=pmix true", "--mpi"}, {"", "srun -o out.txt true", "--output"},
+		{"", "srun --mpi=pmix true", "--mpi"}, {"", "srun -o out.%y true", "--output"},
 		{"", "srun --array=1-3 true", "--array"},
-		{"", "srun --multi-prog conf", "--multi-prog"}, {"", "srun -I true", "--immediate"}, {"", "srun -W 5 true", "--wait"},
+		{"", "srun -n 1 a : -n 2 b", ":"}, {"", "srun -I true", "--immediate"}, {"", "srun -W x true", "--wait"},
 		{"", "srun --wrap true", "--wrap"}, {"", "srun", "COMMAND"}, {"", "srun -H true", "--hold"},
-		{"", "srun -i data true", "--input"}, {"", "srun -K2 true", "--kill-on-bad-exit"},
+		{"", "srun -i %y true", "--input"}, {"", "srun -K2 true", "--kill-on-bad-exit"},
 		{"", "srun --no-kill true", "--no-kill"}, {"", "srun --licenses=x true", "--licenses"},
-		{"SLURM_JOB_ID=7", "srun --mem=4G true", "--mem"}, {"SLURM_JOB_ID=7", "srun -t 5 true", "--time"},
-		{"SLURM_JOB_ID=7", "srun --gres=gpu:1 true", "--gres"},
+		{"SLURM_JOB_ID=7", "srun --switches=1 true", "--switches"}, {"SLURM_JOB_ID=7", "srun --het-group=1 true", "--het-group"},
 		{"", "salloc -o x", "-o"}, {"", "salloc --array=1-3", "--array"}, {"", "salloc --pty", "--pty"},
 		{"", "salloc -I5", "--immediate"}, {"", "salloc --no-shell true", "--no-shell"}, {"", "salloc --label", "--label"},
 		{"", "salloc --reservation=r", "--reservation"}, {"", "salloc -N 2-4", "--nodes"},

@@ -20,12 +20,21 @@ var filesText string
 // srun.sh is the srun of a script. It starts steps on the other nodes with synapse-exec.
 //
 //go:embed srun.sh
-var srunText string
+var srunBare string
+
+// list.sh expands node lists in the other programs.
+//
+//go:embed list.sh
+var listText string
+
+var srunText = strings.NewReplacer("@LIST@\n", listText, "@VERSION@", Version).Replace(srunBare)
 
 // job.sh is the scontrol, squeue and scancel of a script.
 //
 //go:embed job.sh
-var jobText string
+var jobBare string
+
+var jobText = strings.ReplaceAll(jobBare, "@LIST@\n", listText)
 
 // heredoc ends the contained script. A script with this line is refused.
 const heredoc = "SYNAPSE_SBATCH_SCRIPT_ENDS_HERE"

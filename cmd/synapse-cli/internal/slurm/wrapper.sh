@@ -15,7 +15,9 @@ chmod 755 "$d/slurm_script" "$d/bin/srun" "$d/bin/scontrol"
 ln -sf scontrol "$d/bin/squeue"
 ln -sf scontrol "$d/bin/scancel"
 PATH=$d/bin:$PATH
-export PATH
+SLURM_JOBID=$SLURM_JOB_ID # Open MPI's mpirun starts its daemons by srun if this variable is set
+export PATH SLURM_JOBID
+unset SLURM_STEP_ID SLURM_STEP_NODELIST SLURM_STEP_NUM_NODES SLURM_STEP_NUM_TASKS SLURM_STEP_TASKS_PER_NODE
 @FILES@
 # A login shell (bash -l) sets another PATH, so the commands are also exported as functions.
 set -- env "BASH_FUNC_srun%%=() { $d/bin/srun \"\$@\"

@@ -121,6 +121,9 @@ func ofAllocation(env string) (set []string) {
 		if is && ofSlurm(name) && !slices.Contains(ofProcess, name) {
 			set = append(set, strings.TrimSuffix(line, "\n"))
 		}
+		if name == "SLURM_JOB_ID" { // only programs that run beside an srun have the second name
+			set = append(set, "SLURM_JOBID"+strings.TrimPrefix(strings.TrimSuffix(line, "\n"), name))
+		}
 	}
 	return set
 }
