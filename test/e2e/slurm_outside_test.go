@@ -73,7 +73,8 @@ exit 6`)
 	for process := range 4 {
 		want += fmt.Sprintf("%s: %d, it's mine\n", number, process)
 	}
-	room.wants(t, 6, want+"alone on 0, rank 1\ntimed out with 143\nrefused\nRUNNING\n", "salloc: Granted job allocation "+number)
+	room.wants(t, 6, want+"alone on 0, rank 1\ntimed out with 143\nrefused\nRUNNING\n",
+		"salloc: Granted job allocation "+number)
 	room.wants(t, 6, "", "srun: error: --switches: applies to jobs, and this is a step in job "+number)
 	room.wants(t, 6, "", "salloc: Relinquishing job allocation "+number)
 	if strings.Contains(room.err, "revoked") {
