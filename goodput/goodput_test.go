@@ -69,6 +69,45 @@ func TestCannotBe(t *testing.T) {
 	}
 }
 
+// TestLostAfterSaved checks that an attempt loses only the work after its last acknowledged checkpoint, also if the
+// meter hears of the checkpoint with the end, and if a new leader hears of it with the nodes.
+func TestLostAfterSaved(t *testing.T) {
+	for name, saves := range map[string]func() *Meter{
+		"at once": func() *Meter {
+			m := New(begin)
+			m.Set(begin, "n1", productive(8000, token(1), begin))
+			m.Saved(begin+hour, token(1), begin+hour)
+			m.Saved(begin+2*hour, token(1), begin+hour) // again
+			return m
+		},
+		"with the end": func() *Meter {
+			m := New(begin)
+			m.Set(begin, "n1", productive(8000, token(1), begin))
+			m.Saved(begin+3*hour, token(1), begin+hour)
+			return m
+		},
+		"by a new leader": func() *Meter {
+			old := New(begin)
+			old.Set(begin, "n1", productive(8000, token(1), begin))
+			m, u := New(begin+2*hour), productive(8000, token(1), begin)
+			m.Recall(old.Since(), begin+hour, old.Rows(begin+hour))
+			u.Shares[0].Saved = begin + hour
+			m.Set(begin+2*hour, "n1", u)
+			m.Saved(begin+2*hour, token(1), begin+hour)
+			return m
+		},
+	} {
+		m := saves()
+		m.Ended(begin+3*hour, token(1), 3, true)
+		for kind := range Kinds {
+			sum := totals(m, begin+3*hour, kind)
+			if sum.Lost[3] != 8*2*hour*1000 || sum.Of[Productive] != 8*hour*1000 || sum.Sum() != sum.Capacity {
+				t.Errorf("%s, %d: %v, lost %v", name, kind, sum.Of, sum.Lost)
+			}
+		}
+	}
+}
+
 // TestTakeover checks that a new meter continues where the record ends, after any time. The work of attempts that ended
 // in between is moved as far as it was counted.
 func TestTakeover(t *testing.T) {

@@ -20,6 +20,8 @@ type Share struct {
 	// Began that was not measured counts as Starting.
 	Token topology.Token
 	Began int64
+	// Saved is when the gang of the attempt last acknowledged a checkpoint; 0: never.
+	Saved int64
 }
 
 // Unit is the state of one node.

@@ -10,7 +10,8 @@ type attempt struct {
 	rate         int64
 	paid         int64
 	days         []done
-	over         bool // the end was reported, but a node still reports the attempt
+	saved        int64 // when its gang last acknowledged a checkpoint
+	over         bool  // the end was reported, but a node still reports the attempt
 }
 
 // done holds the work of one day.
@@ -33,7 +34,8 @@ func (m *Meter) run(s *Share) {
 func (m *Meter) adopt(u *Unit) {
 	for i := range u.Shares {
 		if s := &u.Shares[i]; s.Class == Productive {
-			m.runOf(s).spread(s.Milli, max(s.Began, m.since), m.now)
+			r := m.runOf(s)
+			r.spread(s.Milli, max(s.Began, m.since, r.saved), m.now)
 		}
 	}
 }
@@ -41,7 +43,7 @@ func (m *Meter) adopt(u *Unit) {
 func (m *Meter) runOf(s *Share) *attempt {
 	r := m.runs[s.Token]
 	if r == nil {
-		r = &attempt{owner: s.Owner, queue: s.Queue, paid: m.now}
+		r = &attempt{owner: s.Owner, queue: s.Queue, paid: m.now, saved: s.Saved}
 		m.runs[s.Token] = r
 	}
 	return r
@@ -66,6 +68,21 @@ func (r *attempt) spread(milli, from, to int64) {
 		}
 		r.days = append(r.days, done{day, milli * ms})
 	})
+}
+
+// Saved reports that the gang of an attempt acknowledged a checkpoint. The work before that time is never lost.
+func (m *Meter) Saved(now int64, t topology.Token, at int64) {
+	if r := m.runs[t]; r != nil && !r.over && at > r.saved {
+		m.advance(now)
+		r.pay(m.now)
+		r.save(at, m.now)
+	}
+}
+
+// save forgets the work before a checkpoint. All nodes have had the attempt since then.
+func (r *attempt) save(at, now int64) {
+	r.saved, r.days = at, nil
+	r.spread(r.rate, at, now)
 }
 
 // Ended reports the end of an attempt, and whether its work is lost.

@@ -108,6 +108,25 @@ func (x *Saved) Validate() error {
 
 func (x *Saved) valid() error { return x.Validate() }
 
+// Validate refuses a record that no leader can have written.
+func (x *MissedSave) Validate() error {
+	return first(
+		between("request", int64(x.GetRequest()), 1, maxRequest),
+		between("acknowledged", int64(x.GetAcknowledged()), 0, MaxGangTasks),
+		between("required", int64(x.GetRequired()), 1, MaxGangTasks),
+		between("rank", int64(x.GetRank()), -1, MaxGangTasks-1),
+		text("problem", x.GetProblem(), maxTextBytes),
+	)
+}
+
+func (x *MissedSave) valid() error { return x.Validate() }
+
+// LostAfter returns the run time of an attempt after its last acknowledged checkpoint, without checkpoints its complete
+// run time. It returns false if the scheduler does not know it.
+func LostAfter(ranMs int64, saved *Saved) (ms int64, known bool) {
+	return max(ranMs-saved.GetRanMs(), 0), ranMs > 0 && (saved == nil || saved.RanMs > 0)
+}
+
 // Validate refuses a request without a job.
 func (x *Checkpoint) Validate() error {
 	return first(caller(x.GetPrincipal()), id("job", x.GetJob()), reason(x.GetReason()))

@@ -131,6 +131,7 @@ func goodMessages() []validator {
 		&StopTask{Id: goodTask}, &WarnTask{Id: goodTask, Signal: 10}, &TaskWarned{Id: goodTask},
 		&TaskSaved{Id: goodTask, Saved: &RankSaved{Rank: 1, Request: 7, Steps: []int64{12}}},
 		&RankSaved{Request: 7, Exited: true}, &Saved{Step: 12, Request: 7, RanMs: 5},
+		&MissedSave{Request: 7, Late: true, Acknowledged: 1, Required: 2, Rank: 1},
 		&Checkpoint{Principal: goodCaller, Job: "j"}, &CheckpointReply{Outcome: OK(), Job: "j", Request: 7},
 		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask},
 		&TaskProgress{Id: goodTask, Step: 1, Metrics: []*Metric{{Name: "loss", Value: "2.1"}}},

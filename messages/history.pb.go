@@ -453,8 +453,11 @@ type PastAttempt struct {
 	PeakMemoryBytes int64                  `protobuf:"varint,17,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"` // highest peak of a single member
 	Places          []*Place               `protobuf:"bytes,18,rep,name=places,json=ranks,proto3" json:"places,omitempty"`                                  // only if the request asks for ranks
 	// First estimate of the attempt's start. Unset if there was none, or from an older scheduler.
-	Told          *Told    `protobuf:"bytes,19,opt,name=told,json=first_estimate,proto3" json:"told,omitempty"`
-	Verdict       *Verdict `protobuf:"bytes,24,opt,name=verdict,proto3" json:"verdict,omitempty"` // same as in AttemptRecord
+	Told          *Told       `protobuf:"bytes,19,opt,name=told,json=first_estimate,proto3" json:"told,omitempty"`
+	Verdict       *Verdict    `protobuf:"bytes,24,opt,name=verdict,proto3" json:"verdict,omitempty"`                      // same as in AttemptRecord
+	Saved         *Saved      `protobuf:"bytes,34,opt,name=saved,proto3" json:"saved,omitempty"`                          // same as in AttemptRecord
+	Missed        *MissedSave `protobuf:"bytes,35,opt,name=missed,json=missed_checkpoint,proto3" json:"missed,omitempty"` // same as in AttemptRecord
+	RanMs         int64       `protobuf:"varint,36,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`            // same as in End
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -629,6 +632,27 @@ func (x *PastAttempt) GetVerdict() *Verdict {
 	return nil
 }
 
+func (x *PastAttempt) GetSaved() *Saved {
+	if x != nil {
+		return x.Saved
+	}
+	return nil
+}
+
+func (x *PastAttempt) GetMissed() *MissedSave {
+	if x != nil {
+		return x.Missed
+	}
+	return nil
+}
+
+func (x *PastAttempt) GetRanMs() int64 {
+	if x != nil {
+		return x.RanMs
+	}
+	return 0
+}
+
 var File_messages_history_proto protoreflect.FileDescriptor
 
 const file_messages_history_proto_rawDesc = "" +
@@ -677,7 +701,7 @@ const file_messages_history_proto_rawDesc = "" +
 	"\rtime_limit_ms\x18\x13 \x01(\x03R\vtimeLimitMs\x12(\n" +
 	"\x04gang\x18\x14 \x01(\v2\x14.synapse.v1.GangSpecR\x04gang\x12)\n" +
 	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\x12\x14\n" +
-	"\x05title\x18\x16 \x01(\tR\x05title\"\xc1\x05\n" +
+	"\x05title\x18\x16 \x01(\tR\x05title\"\xbc\x06\n" +
 	"\vPastAttempt\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
 	"\x03run\x18\x02 \x01(\x05R\x06number\x12*\n" +
@@ -703,7 +727,10 @@ const file_messages_history_proto_rawDesc = "" +
 	"\x11peak_memory_bytes\x18\x11 \x01(\x03R\x0fpeakMemoryBytes\x12(\n" +
 	"\x06places\x18\x12 \x03(\v2\x11.synapse.v1.PlaceR\x05ranks\x12.\n" +
 	"\x04told\x18\x13 \x01(\v2\x10.synapse.v1.ToldR\x0efirst_estimate\x12-\n" +
-	"\averdict\x18\x18 \x01(\v2\x13.synapse.v1.VerdictR\averdictB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\averdict\x18\x18 \x01(\v2\x13.synapse.v1.VerdictR\averdict\x12'\n" +
+	"\x05saved\x18\" \x01(\v2\x11.synapse.v1.SavedR\x05saved\x129\n" +
+	"\x06missed\x18# \x01(\v2\x16.synapse.v1.MissedSaveR\x11missed_checkpoint\x12\x15\n" +
+	"\x06ran_ms\x18$ \x01(\x03R\x05ranMsB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_history_proto_rawDescOnce sync.Once
@@ -735,6 +762,8 @@ var file_messages_history_proto_goTypes = []any{
 	(*Place)(nil),        // 13: synapse.v1.Place
 	(*Told)(nil),         // 14: synapse.v1.Told
 	(*Verdict)(nil),      // 15: synapse.v1.Verdict
+	(*Saved)(nil),        // 16: synapse.v1.Saved
+	(*MissedSave)(nil),   // 17: synapse.v1.MissedSave
 }
 var file_messages_history_proto_depIdxs = []int32{
 	4,  // 0: synapse.v1.History.principal:type_name -> synapse.v1.Principal
@@ -753,11 +782,13 @@ var file_messages_history_proto_depIdxs = []int32{
 	13, // 13: synapse.v1.PastAttempt.places:type_name -> synapse.v1.Place
 	14, // 14: synapse.v1.PastAttempt.told:type_name -> synapse.v1.Told
 	15, // 15: synapse.v1.PastAttempt.verdict:type_name -> synapse.v1.Verdict
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	16, // 16: synapse.v1.PastAttempt.saved:type_name -> synapse.v1.Saved
+	17, // 17: synapse.v1.PastAttempt.missed:type_name -> synapse.v1.MissedSave
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_messages_history_proto_init() }

@@ -444,6 +444,37 @@ func (m *PastAttempt) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.RanMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RanMs))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xa0
+	}
+	if m.Missed != nil {
+		size, err := m.Missed.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x9a
+	}
+	if m.Saved != nil {
+		size, err := m.Saved.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x92
+	}
 	if m.Verdict != nil {
 		size, err := m.Verdict.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -839,6 +870,17 @@ func (m *PastAttempt) SizeVT() (n int) {
 	if m.Verdict != nil {
 		l = m.Verdict.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Saved != nil {
+		l = m.Saved.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Missed != nil {
+		l = m.Missed.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.RanMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.RanMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -1851,6 +1851,99 @@ func (x *Saved) GetRanMs() int64 {
 	return 0
 }
 
+// MissedSave is a request to save a checkpoint that was open or late when the attempt ended.
+type MissedSave struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	Cause         Cause                  `protobuf:"varint,2,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"` // why the gang was asked; UNSPECIFIED: a user asked
+	Late          bool                   `protobuf:"varint,3,opt,name=late,proto3" json:"late,omitempty"`                         // the deadline had passed; false: the attempt ended before the deadline
+	Acknowledged  int32                  `protobuf:"varint,4,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`         // number of required ranks that acknowledged a step
+	Required      int32                  `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`                 // number of ranks that had to acknowledge the same step
+	Rank          int32                  `protobuf:"varint,6,opt,name=rank,proto3" json:"rank,omitempty"`                         // the first required rank without an acknowledgement, or -1
+	Problem       string                 `protobuf:"bytes,7,opt,name=problem,proto3" json:"problem,omitempty"`                    // the first problem of a rank
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MissedSave) Reset() {
+	*x = MissedSave{}
+	mi := &file_messages_record_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MissedSave) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MissedSave) ProtoMessage() {}
+
+func (x *MissedSave) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MissedSave.ProtoReflect.Descriptor instead.
+func (*MissedSave) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *MissedSave) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *MissedSave) GetCause() Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return Cause_CAUSE_UNSPECIFIED
+}
+
+func (x *MissedSave) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
+func (x *MissedSave) GetAcknowledged() int32 {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return 0
+}
+
+func (x *MissedSave) GetRequired() int32 {
+	if x != nil {
+		return x.Required
+	}
+	return 0
+}
+
+func (x *MissedSave) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *MissedSave) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 // AttemptRecord is COMMIT, and with `end` also ENDED. If an ended attempt has a place without exit on an unreachable
 // node, that place is an unconfirmed allocation of the node.
 type AttemptRecord struct {
@@ -1875,14 +1968,16 @@ type AttemptRecord struct {
 	Verdict *Verdict `protobuf:"bytes,20,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	Saved   *Saved   `protobuf:"bytes,24,opt,name=saved,proto3" json:"saved,omitempty"` // unset: no checkpoint was acknowledged
 	// The end that a user requested together with a checkpoint. It comes after the checkpoint. Unset: none.
-	Pending       *End `protobuf:"bytes,25,opt,name=pending,proto3" json:"pending,omitempty"`
+	Pending *End `protobuf:"bytes,25,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Written with the end. Unset: no request to save was open, or an older version wrote this.
+	Missed        *MissedSave `protobuf:"bytes,34,opt,name=missed,json=missed_checkpoint,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +1989,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2002,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{15}
+	return file_messages_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -2022,6 +2117,13 @@ func (x *AttemptRecord) GetPending() *End {
 	return nil
 }
 
+func (x *AttemptRecord) GetMissed() *MissedSave {
+	if x != nil {
+		return x.Missed
+	}
+	return nil
+}
+
 // NodeRecord is the record of one node.
 type NodeRecord struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -2051,7 +2153,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2165,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2178,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{16}
+	return file_messages_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -2214,7 +2316,7 @@ type PassRecord struct {
 
 func (x *PassRecord) Reset() {
 	*x = PassRecord{}
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2328,7 @@ func (x *PassRecord) String() string {
 func (*PassRecord) ProtoMessage() {}
 
 func (x *PassRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2341,7 @@ func (x *PassRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
 func (*PassRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{17}
+	return file_messages_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PassRecord) GetId() string {
@@ -2311,7 +2413,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2425,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2438,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{18}
+	return file_messages_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -2417,7 +2519,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2531,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2544,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{19}
+	return file_messages_record_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -2492,7 +2594,7 @@ type GpuAmount struct {
 
 func (x *GpuAmount) Reset() {
 	*x = GpuAmount{}
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2504,7 +2606,7 @@ func (x *GpuAmount) String() string {
 func (*GpuAmount) ProtoMessage() {}
 
 func (x *GpuAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2517,7 +2619,7 @@ func (x *GpuAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuAmount.ProtoReflect.Descriptor instead.
 func (*GpuAmount) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{20}
+	return file_messages_record_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuAmount) GetClass() GpuClass {
@@ -2556,7 +2658,7 @@ type GpuTimeRow struct {
 
 func (x *GpuTimeRow) Reset() {
 	*x = GpuTimeRow{}
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2670,7 @@ func (x *GpuTimeRow) String() string {
 func (*GpuTimeRow) ProtoMessage() {}
 
 func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2683,7 @@ func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTimeRow.ProtoReflect.Descriptor instead.
 func (*GpuTimeRow) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{21}
+	return file_messages_record_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GpuTimeRow) GetKind() GpuTimeKind {
@@ -2631,7 +2733,7 @@ type GpuTime struct {
 
 func (x *GpuTime) Reset() {
 	*x = GpuTime{}
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2745,7 @@ func (x *GpuTime) String() string {
 func (*GpuTime) ProtoMessage() {}
 
 func (x *GpuTime) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +2758,7 @@ func (x *GpuTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTime.ProtoReflect.Descriptor instead.
 func (*GpuTime) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{22}
+	return file_messages_record_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GpuTime) GetSinceUnixMs() int64 {
@@ -2692,7 +2794,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2806,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2819,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{23}
+	return file_messages_record_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -2753,7 +2855,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[24]
+	mi := &file_messages_record_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +2867,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[24]
+	mi := &file_messages_record_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +2880,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{24}
+	return file_messages_record_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Credit) GetPool() string {
@@ -2939,7 +3041,16 @@ const file_messages_record_proto_rawDesc = "" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x03 \x01(\x03R\batUnixMs\x12\x15\n" +
-	"\x06ran_ms\x18\x04 \x01(\x03R\x05ranMs\"\x88\x05\n" +
+	"\x06ran_ms\x18\x04 \x01(\x03R\x05ranMs\"\xd1\x01\n" +
+	"\n" +
+	"MissedSave\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x12'\n" +
+	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x12\n" +
+	"\x04late\x18\x03 \x01(\bR\x04late\x12\"\n" +
+	"\facknowledged\x18\x04 \x01(\x05R\facknowledged\x12\x1a\n" +
+	"\brequired\x18\x05 \x01(\x05R\brequired\x12\x12\n" +
+	"\x04rank\x18\x06 \x01(\x05R\x04rank\x12\x18\n" +
+	"\aproblem\x18\a \x01(\tR\aproblem\"\xc3\x05\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
@@ -2959,7 +3070,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\fpreparing_ms\x18\r \x01(\x03R\vpreparingMs\x12-\n" +
 	"\averdict\x18\x14 \x01(\v2\x13.synapse.v1.VerdictR\averdict\x12'\n" +
 	"\x05saved\x18\x18 \x01(\v2\x11.synapse.v1.SavedR\x05saved\x12)\n" +
-	"\apending\x18\x19 \x01(\v2\x0f.synapse.v1.EndR\apending\"\xd2\x05\n" +
+	"\apending\x18\x19 \x01(\v2\x0f.synapse.v1.EndR\apending\x129\n" +
+	"\x06missed\x18\" \x01(\v2\x16.synapse.v1.MissedSaveR\x11missed_checkpoint\"\xd2\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -3097,7 +3209,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),           // 0: synapse.v1.JobState
 	(PreemptionRule)(0),     // 1: synapse.v1.PreemptionRule
@@ -3120,50 +3232,51 @@ var file_messages_record_proto_goTypes = []any{
 	(*Verdict)(nil),         // 18: synapse.v1.Verdict
 	(*End)(nil),             // 19: synapse.v1.End
 	(*Saved)(nil),           // 20: synapse.v1.Saved
-	(*AttemptRecord)(nil),   // 21: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 22: synapse.v1.NodeRecord
-	(*PassRecord)(nil),      // 23: synapse.v1.PassRecord
-	(*Cell)(nil),            // 24: synapse.v1.Cell
-	(*PolicyRecord)(nil),    // 25: synapse.v1.PolicyRecord
-	(*GpuAmount)(nil),       // 26: synapse.v1.GpuAmount
-	(*GpuTimeRow)(nil),      // 27: synapse.v1.GpuTimeRow
-	(*GpuTime)(nil),         // 28: synapse.v1.GpuTime
-	(*QueueUse)(nil),        // 29: synapse.v1.QueueUse
-	(*Credit)(nil),          // 30: synapse.v1.Credit
-	(*Principal)(nil),       // 31: synapse.v1.Principal
-	(*Resources)(nil),       // 32: synapse.v1.Resources
-	(*Token)(nil),           // 33: synapse.v1.Token
-	(*IndexRange)(nil),      // 34: synapse.v1.IndexRange
-	(*JobSpec)(nil),         // 35: synapse.v1.JobSpec
-	(*Grant)(nil),           // 36: synapse.v1.Grant
-	(*Exit)(nil),            // 37: synapse.v1.Exit
-	(*Evidence)(nil),        // 38: synapse.v1.Evidence
-	(Cause)(0),              // 39: synapse.v1.Cause
-	(*Rendezvous)(nil),      // 40: synapse.v1.Rendezvous
-	(*Announcement)(nil),    // 41: synapse.v1.Announcement
+	(*MissedSave)(nil),      // 21: synapse.v1.MissedSave
+	(*AttemptRecord)(nil),   // 22: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 23: synapse.v1.NodeRecord
+	(*PassRecord)(nil),      // 24: synapse.v1.PassRecord
+	(*Cell)(nil),            // 25: synapse.v1.Cell
+	(*PolicyRecord)(nil),    // 26: synapse.v1.PolicyRecord
+	(*GpuAmount)(nil),       // 27: synapse.v1.GpuAmount
+	(*GpuTimeRow)(nil),      // 28: synapse.v1.GpuTimeRow
+	(*GpuTime)(nil),         // 29: synapse.v1.GpuTime
+	(*QueueUse)(nil),        // 30: synapse.v1.QueueUse
+	(*Credit)(nil),          // 31: synapse.v1.Credit
+	(*Principal)(nil),       // 32: synapse.v1.Principal
+	(*Resources)(nil),       // 33: synapse.v1.Resources
+	(*Token)(nil),           // 34: synapse.v1.Token
+	(*IndexRange)(nil),      // 35: synapse.v1.IndexRange
+	(*JobSpec)(nil),         // 36: synapse.v1.JobSpec
+	(*Grant)(nil),           // 37: synapse.v1.Grant
+	(*Exit)(nil),            // 38: synapse.v1.Exit
+	(*Evidence)(nil),        // 39: synapse.v1.Evidence
+	(Cause)(0),              // 40: synapse.v1.Cause
+	(*Rendezvous)(nil),      // 41: synapse.v1.Rendezvous
+	(*Announcement)(nil),    // 42: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	31, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	32, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	32, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	33, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	7,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	8,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
 	10, // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	33, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	34, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
 	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
-	34, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
-	34, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
+	35, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	35, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
 	13, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
-	34, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	35, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
 	6,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
 	14, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
-	33, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	35, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	31, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	34, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	36, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	32, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 19: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	33, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	34, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	6,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	6,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
 	6,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
@@ -3172,45 +3285,47 @@ var file_messages_record_proto_depIdxs = []int32{
 	15, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
 	12, // 27: synapse.v1.JobRecord.after_started:type_name -> synapse.v1.AfterKnown
 	18, // 28: synapse.v1.JobRecord.last_failure:type_name -> synapse.v1.Verdict
-	36, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	37, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	37, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	38, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
 	2,  // 31: synapse.v1.Verdict.class:type_name -> synapse.v1.FailureClass
-	38, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
-	39, // 33: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	39, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
+	40, // 33: synapse.v1.End.cause:type_name -> synapse.v1.Cause
 	11, // 34: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
-	33, // 35: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	17, // 36: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	40, // 37: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	19, // 38: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	8,  // 39: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	10, // 40: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
-	18, // 41: synapse.v1.AttemptRecord.verdict:type_name -> synapse.v1.Verdict
-	20, // 42: synapse.v1.AttemptRecord.saved:type_name -> synapse.v1.Saved
-	19, // 43: synapse.v1.AttemptRecord.pending:type_name -> synapse.v1.End
-	33, // 44: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	41, // 45: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	6,  // 46: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	6,  // 47: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	6,  // 48: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	6,  // 49: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	6,  // 50: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	6,  // 51: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	3,  // 52: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	33, // 53: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	24, // 54: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	30, // 55: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	29, // 56: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	28, // 57: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
-	4,  // 58: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
-	39, // 59: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
-	5,  // 60: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
-	26, // 61: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
-	27, // 62: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	40, // 35: synapse.v1.MissedSave.cause:type_name -> synapse.v1.Cause
+	34, // 36: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	17, // 37: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	41, // 38: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	19, // 39: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	8,  // 40: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	10, // 41: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
+	18, // 42: synapse.v1.AttemptRecord.verdict:type_name -> synapse.v1.Verdict
+	20, // 43: synapse.v1.AttemptRecord.saved:type_name -> synapse.v1.Saved
+	19, // 44: synapse.v1.AttemptRecord.pending:type_name -> synapse.v1.End
+	21, // 45: synapse.v1.AttemptRecord.missed:type_name -> synapse.v1.MissedSave
+	34, // 46: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	42, // 47: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	6,  // 48: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	6,  // 49: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	6,  // 50: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	6,  // 51: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	6,  // 52: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	6,  // 53: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	3,  // 54: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	34, // 55: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	25, // 56: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	31, // 57: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	30, // 58: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	29, // 59: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	4,  // 60: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	40, // 61: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	5,  // 62: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	27, // 63: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	28, // 64: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	65, // [65:65] is the sub-list for method output_type
+	65, // [65:65] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -3228,7 +3343,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1363,6 +1363,81 @@ func (m *Saved) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *MissedSave) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *MissedSave) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *MissedSave) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Problem) > 0 {
+		i -= len(m.Problem)
+		copy(dAtA[i:], m.Problem)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Problem)))
+		i--
+		dAtA[i] = 0x3a
+	}
+	if m.Rank != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Rank))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.Required != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Required))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.Acknowledged != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Acknowledged))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Late {
+		i--
+		if m.Late {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Cause != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Cause))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Request != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Request))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *AttemptRecord) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -1392,6 +1467,18 @@ func (m *AttemptRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Missed != nil {
+		size, err := m.Missed.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x92
 	}
 	if m.Pending != nil {
 		size, err := m.Pending.MarshalToSizedBufferVT(dAtA[:i])
@@ -2764,6 +2851,38 @@ func (m *Saved) SizeVT() (n int) {
 	return n
 }
 
+func (m *MissedSave) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Request != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Request))
+	}
+	if m.Cause != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Cause))
+	}
+	if m.Late {
+		n += 2
+	}
+	if m.Acknowledged != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Acknowledged))
+	}
+	if m.Required != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Required))
+	}
+	if m.Rank != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Rank))
+	}
+	l = len(m.Problem)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *AttemptRecord) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -2830,6 +2949,10 @@ func (m *AttemptRecord) SizeVT() (n int) {
 	}
 	if m.Pending != nil {
 		l = m.Pending.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Missed != nil {
+		l = m.Missed.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)

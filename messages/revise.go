@@ -33,7 +33,7 @@ func (x *AttemptRecord) Revise() *AttemptRecord {
 		Job: x.Job, Token: x.Token, Run: x.Run, Places: x.Places, Rendezvous: x.Rendezvous,
 		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, Told: x.Told,
 		StartByLeftMs: x.StartByLeftMs, Victims: x.Victims, ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs,
-		Verdict: x.Verdict, Saved: x.Saved, Pending: x.Pending,
+		Verdict: x.Verdict, Saved: x.Saved, Pending: x.Pending, Missed: x.Missed,
 		unknownFields: x.unknownFields,
 	}
 }

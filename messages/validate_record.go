@@ -95,6 +95,7 @@ func (x *AttemptRecord) Validate() error {
 		maybe("end", x.GetEnd()),
 		maybe("saved", x.GetSaved()),
 		maybe("pending", x.GetPending()),
+		maybe("missed", x.GetMissed()),
 		parts("victims", x.GetVictims(), 0, maxVictims),
 		duration("start_by_left_ms", x.GetStartByLeftMs()),
 	)

@@ -420,7 +420,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 		{&WarnTask{Id: goodTask, Cause: Cause_CAUSE_TIME_LIMIT}, "signal"},
 		{&TaskSaved{Id: goodTask, Saved: &RankSaved{Rank: 1}}, "saved.request"},
 		{&RankSaved{Request: 1, Steps: []int64{-1}}, "steps"},
-		{&Saved{Step: 1}, "request"},
+		{&Saved{Step: 1}, "request"}, {&MissedSave{Required: 1}, "request"}, {&MissedSave{Request: 7}, "required"},
 		{&Checkpoint{Principal: goodCaller}, "job"},
 		{&CheckpointReply{Outcome: OK()}, "job"},
 		{&WarnTask{Id: goodTask, Signal: 10, Cause: Cause_CAUSE_CANCELLED}, "cause"},

@@ -27,6 +27,8 @@ type Preempter interface {
 	Planner
 	// Stopped reports that an attempt was stopped for a job. From then on, the job waits for it.
 	Stopped(job topology.JobID, t topology.Token)
+	// Saved reports that the gang of an attempt acknowledged a checkpoint. From then on, its stop costs less.
+	Saved()
 }
 
 const (
@@ -113,15 +115,18 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 	return true
 }
 
+// Saved lets jobs search for victims again, because a victim has become cheaper.
+func (j *Judgement) Saved() { j.changes++ }
+
 // vain is a search for victims that found none.
 type vain struct{ changes, at, later int64 }
 
 // lookAgain is the time after which a search is repeated even if no change is known.
 const lookAgain = 60 * second
 
-// isNews reports whether another search for victims may succeed: a job has ended or started after the last search, or a
-// job has now run long enough. Without this check, a queue with the rule Shortest would search for every waiting job
-// again and again. If only jobs of the same queue can be victims, isNews first counts them, which is cheap.
+// isNews reports whether another search for victims may succeed: a job has ended, started or saved after the last
+// search, or a job has now run long enough. Without this check, a queue with the rule Shortest would search for every
+// waiting job again and again. If only jobs of the same queue can be victims, isNews first counts them, which is cheap.
 func (j *Judgement) isNews(h *hunting) bool {
 	v := &h.b.vain
 	if v.at > 0 && v.changes == j.changes && j.now < min(v.later, v.at+lookAgain) {

@@ -24,6 +24,7 @@ type theatre struct {
 	due   map[int64][]Firm
 	// chosen is called for a promise with victims before they are stopped.
 	chosen func(Firm)
+	saved  map[topology.JobID]int64 // when each job last acknowledged a checkpoint
 }
 
 func newTheatre(t *testing.T, machines int, q *share.Queues) *theatre {
@@ -56,6 +57,7 @@ func (s stopping) Running(job topology.JobID, now int64) (preempt.Running, bool)
 	}
 	if r.began >= 0 {
 		run.Ran = now - r.began
+		run.Saved = max(min(s.x.saved[job], now)-r.began, 0)
 	}
 	if at, ok := s.x.since[job]; ok {
 		run.Rested = now - at

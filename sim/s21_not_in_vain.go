@@ -150,7 +150,7 @@ func (c *notInVain) onLonger(w *World, job, victim *messages.JobRecord, t topolo
 		c.violate(w, "job %s of priority %d is preempted for the shorter job %s of priority %d",
 			victim.Id, victim.Spec.Priority,
 			job.Id, job.Spec.Priority)
-	case victim.Spec.CheckpointMs == 0:
+	case victim.Spec.CheckpointMs == 0 && w.books.attempts[t].GetSaved() == nil:
 		c.violate(w, "job %s has no checkpoints, but is preempted for the shorter job %s", victim.Id, job.Id)
 	case gpusAsked(victim.Spec) > 4*gpusAsked(job.Spec):
 		c.violate(w, "job %s is preempted for job %s, which is much smaller", victim.Id, job.Id)

@@ -90,7 +90,7 @@ var wallUses = map[string]wallUse{
 	"server/timeline/keeper.go":       {4, "when it was, for people, and which jobs are counted; set back, a part begins"},
 	"cluster/election/retention.go":   {4, "what is old is forgotten, an eighth of --keep-finished too early at most"},
 	"server/web/ask.go":               {2, "what time it is for whoever looks at the page"},
-	"server/web/gpu_time.go":          {2, "GPU-hours of a job, for whoever looks at its page"},
+	"server/web/gpu_time.go":          {3, "GPU-hours of a job, for whoever looks at its page"},
 	"server/web/record.go":            {1, "when it was, for whoever looks at it later"},
 	"server/web/stream.go":            {1, "what time it is, likewise"},
 	"messages/prospect.go":            {3, "by how much a start is late, or how far away it is, as people see it"},

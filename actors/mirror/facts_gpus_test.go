@@ -81,21 +81,26 @@ func (r *rig) tell(message any) {
 func (r *rig) showJob() {
 	id := fmt.Sprint("j", r.number(2))
 	was := r.jobs[id].GetAttempt()
-	a := &messages.AttemptRecord{Token: was.GetToken(), StartedUnixMs: was.GetStartedUnixMs(), CommittedUnixMs: 1}
+	a := &messages.AttemptRecord{Token: was.GetToken(), StartedUnixMs: was.GetStartedUnixMs(), CommittedUnixMs: 1,
+		Saved: was.GetSaved()}
 	phase := "running"
 	switch {
 	case was == nil || was.End != nil:
 		r.tokens++
 		a.Token, a.StartedUnixMs = messages.ToToken(topology.Token{Epoch: 1, Counter: r.tokens}), 0
+		a.Saved = nil
 	case a.StartedUnixMs == 0 && r.chance(2):
 		a.StartedUnixMs = r.clock.WallMs()
+	case r.chance(4):
+		a.Saved = &messages.Saved{AtUnixMs: r.clock.WallMs()}
+		clear(r.did[messages.FromToken(a.Token)])
 	case r.chance(2):
 		cause, token := messages.Cause(r.number(18)), messages.FromToken(a.Token)
 		if r.clock.WallMs()-r.ran[token] > dayMs/2 { // the end came too late to change the sums of its day
 			cause = messages.Cause_CAUSE_SUCCEEDED
 		}
 		a.End = &messages.End{Cause: cause}
-		r.tell(RunEnded{token, cause})
+		r.tell(RunEnded{token, cause, a.Saved.GetAtUnixMs()})
 		r.lose(token, cause)
 	}
 	if r.chance(4) {

@@ -22,6 +22,8 @@ type (
 	RunEnded struct {
 		Token topology.Token
 		Cause messages.Cause
+		// SavedUnixMs is when the gang last acknowledged a checkpoint; 0: never. The Mirror may not show it yet.
+		SavedUnixMs int64
 	}
 	// WantsShown reports which GPU types waiting jobs could use. Scheduler → Mirror, at most once a second.
 	WantsShown struct{ goodput.Wants }
@@ -87,14 +89,17 @@ func (m *Mirror) loseSince(job *messages.JobRecord, a *messages.AttemptRecord) {
 			ended = min(ended, at)
 		}
 		m.gpuTime.meter.LostSince(&goodput.Past{
-			Owner: job.GetOwner().GetName(), Queue: job.GetSpec().GetQueue(), Began: a.GetStartedUnixMs(), Ended: ended,
+			Owner: job.GetOwner().GetName(), Queue: job.GetSpec().GetQueue(),
+			Began: max(a.GetStartedUnixMs(), a.GetSaved().GetAtUnixMs()), Ended: ended,
 			Milli: p.GetGrant().GetAmount().GetMilliGpu(), Cause: int32(end.GetCause()),
 		})
 	}
 }
 
 func (m *Mirror) onRunEnded(e RunEnded) {
-	m.gpuTime.meter.Ended(m.gpuTime.now(m.p.Clock), e.Token, int32(e.Cause), e.Cause.LosesWork())
+	t := &m.gpuTime
+	t.meter.Saved(t.now(m.p.Clock), e.Token, e.SavedUnixMs)
+	t.meter.Ended(t.now(m.p.Clock), e.Token, int32(e.Cause), e.Cause.LosesWork())
 }
 
 // tellMoved notifies the Scheduler that the sums have changed, so that the Scheduler takes them soon.
@@ -281,7 +286,7 @@ func (m *Mirror) shareOf(sl *messages.SliceReport) goodput.Share {
 		share.Class = goodput.Stopping
 	case sl.GetState() != messages.SliceState_SLICE_STATE_STARTED:
 	case known && a.GetStartedUnixMs() > 0:
-		share.Class, share.Began = goodput.Productive, a.GetStartedUnixMs()
+		share.Class, share.Began, share.Saved = goodput.Productive, a.GetStartedUnixMs(), a.GetSaved().GetAtUnixMs()
 	case known: // its start is not on disk yet
 	case job.JobStatus == nil: // its record is unreadable, and the leader leaves the allocation alone
 		share.Class, share.Token = goodput.Productive, topology.Token{}
@@ -291,9 +296,13 @@ func (m *Mirror) shareOf(sl *messages.SliceReport) goodput.Share {
 	return share
 }
 
-// meterJob counts the nodes of a job's attempt again if the attempt has started, ended or been replaced.
+// meterJob counts the nodes of a job's attempt again if the attempt has started, ended or been replaced. It also counts
+// acknowledged checkpoints.
 func (m *Mirror) meterJob(before, now *messages.JobStatus) {
 	was, is := before.GetAttempt(), now.GetAttempt()
+	if at := is.GetSaved().GetAtUnixMs(); at > 0 {
+		m.gpuTime.meter.Saved(m.gpuTime.now(m.p.Clock), messages.FromToken(is.GetToken()), at)
+	}
 	if is == nil || was != nil && was.GetStartedUnixMs() == is.GetStartedUnixMs() &&
 		(was.GetEnd() == nil) == (is.GetEnd() == nil) &&
 		messages.FromToken(was.GetToken()) == messages.FromToken(is.GetToken()) {

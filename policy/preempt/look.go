@@ -44,6 +44,7 @@ type Running struct {
 	Limit      int64              // 0: none
 	Prepared   int64              // time that the preparation took
 	Checkpoint int64              // interval between checkpoints; 0: unknown
+	Saved      int64              // Ran when its gang last acknowledged a checkpoint; 0: never
 	Grace      int64
 	Fixed      bool  // must not be stopped
 	Times      int   // how often the job was stopped for another of its queue
@@ -147,12 +148,21 @@ func (l *Look) Grace() (grace int64) {
 
 // lost returns the work that is lost by stopping an attempt of this size, in milli-GPU-seconds.
 func (r *Running) lost(size int64) int64 {
-	again := r.Ran
-	if r.Checkpoint > 0 {
-		again = min(again, r.Checkpoint)
-	}
-	return topology.Scaled(size, again+Resuming+r.Prepared, second)
+	return topology.Scaled(size, r.unsaved()+Resuming+r.Prepared, second)
 }
+
+// unsaved returns the run time whose work is lost with a stop at most: since the last acknowledged checkpoint, or an
+// interval between checkpoints.
+func (r *Running) unsaved() int64 {
+	lost := r.Ran - min(r.Saved, r.Ran)
+	if r.Checkpoint > 0 {
+		lost = min(lost, r.Checkpoint)
+	}
+	return lost
+}
+
+// saves reports whether a stop costs less than all work of the attempt.
+func (r *Running) saves() bool { return r.Checkpoint > 0 || r.Saved > 0 }
 
 // rule returns the rule by which a job of a queue may be stopped, and the queues that must exceed their quotas for it.
 // Within the same queue, the attempt itself decides which rule applies.

@@ -9,13 +9,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestWhatAStopCosts checks that a job with checkpoints loses at most one interval and at most its run time. It also
-// checks that each job loses the cost of a restart.
+// TestWhatAStopCosts checks that a job with checkpoints loses at most one interval and at most its run time. If its
+// gang acknowledged a checkpoint, the job loses at most the work after that checkpoint. Each job also loses the cost of
+// a restart.
 func TestWhatAStopCosts(t *testing.T) {
-	for _, c := range []struct{ ran, saves, again int64 }{
-		{100, 0, 100}, {100, 30, 30}, {100, 99, 99}, {100, 100, 100}, {100, 500, 100}, {0, 30, 0},
+	for _, c := range []struct{ ran, saves, saved, again int64 }{
+		{100, 0, 0, 100}, {100, 30, 0, 30}, {100, 99, 0, 99}, {100, 100, 0, 100}, {100, 500, 0, 100}, {0, 30, 0, 0},
+		{100, 0, 95, 5}, {100, 30, 95, 5}, {100, 30, 20, 30}, {100, 0, 20, 80}, {100, 0, 130, 0},
 	} {
-		r := Running{Ran: c.ran * second, Checkpoint: c.saves * second, Prepared: 7 * second}
+		r := Running{
+			Ran: c.ran * second, Checkpoint: c.saves * second, Saved: c.saved * second, Prepared: 7 * second,
+		}
 		if got, want := r.lost(2000), 2000*(c.again+60+7); got != want {
 			t.Errorf("%+v: %d, want %d", c, got, want)
 		}
@@ -44,6 +48,10 @@ func TestWhoIsStopped(t *testing.T) {
 		{"twice stopped", true, false, func(r *Running, _ *int64) { r.Priority, r.Times = 4, 2 }, ByPriority, 0},
 		{"thrice stopped", true, true, func(r *Running, _ *int64) { r.Priority, r.Times = 4, 3 }, NoRule, 0},
 		{"saves nothing", false, true, func(r *Running, _ *int64) { r.Checkpoint = 0 }, NoRule, 0},
+		{"saved on request", false, true, func(r *Running, _ *int64) { r.Checkpoint, r.Saved = 0, r.Ran-600*second },
+			Shortest, 0},
+		{"saved long ago", false, true, func(r *Running, _ *int64) { r.Checkpoint, r.Saved = 0, second }, NoRule,
+			now + 4*(40_000-1+60)*second - 40_000*second},
 		{"as large as may be", false, true, func(r *Running, size *int64) { *size = 4000 }, Shortest, 0},
 		{"larger", false, true, func(r *Running, size *int64) { *size = 4001 }, NoRule, 0},
 		{"goes on for as long", false, true, func(r *Running, _ *int64) { r.Ran = 7200 * second }, Shortest, 0},

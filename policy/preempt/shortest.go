@@ -52,10 +52,10 @@ func (l *Look) inside(r *Running, x *share.Hold, now int64) Rule {
 // Its remaining run time must be several times that of the job, and several times the cost of the stop. Without
 // checkpoints, the cost is the complete run time, which equals the expected remaining time.
 func (l *Look) isWorth(r *Running, x *share.Hold, now int64) bool {
-	if r.Checkpoint == 0 || x.Size > topology.Scaled(l.Size, timesLarger, 1) {
+	if !r.saves() || x.Size > topology.Scaled(l.Size, timesLarger, 1) {
 		return false
 	}
-	costs := min(r.Ran, r.Checkpoint) + Resuming + r.Prepared
+	costs := r.unsaved() + Resuming + r.Prepared
 	needs := timesLonger * max(l.Takes, costs)
 	if r.Limit > 0 && r.Limit-r.Ran < needs {
 		return false // and will never be long enough

@@ -50,7 +50,7 @@ func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastA
 		CommittedUnixMs: a.GetCommittedUnixMs(), StartedUnixMs: a.GetStartedUnixMs(), EndedUnixMs: end.GetAtUnixMs(),
 		Cause: end.GetCause(), Detail: end.GetDetail(), FailedRank: end.GetRank(), FailedNode: end.GetNode(),
 		Members: int32(len(a.GetPlaces())), Told: a.GetTold(),
-		Verdict: a.GetVerdict().Brief(),
+		Verdict: a.GetVerdict().Brief(), Saved: a.GetSaved(), Missed: a.GetMissed(), RanMs: end.GetRanMs(),
 	}
 	if end == nil {
 		try.FailedRank = -1

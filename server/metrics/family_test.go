@@ -47,6 +47,8 @@ func TestProcess(t *testing.T) {
 	h.Count("refused.shortage", 2)
 	h.Count("journal.batches", 5)
 	h.Count("scheduler.quarantined", 1)
+	h.Count("checkpoint.asked.time_limit", 4)
+	h.Count("checkpoint.lost_ms.late", 1500)
 	h.Took("coordinator.reserving", 3*time.Millisecond)
 	h.Took("coordinator.reserving", 5*time.Millisecond)
 	h.Took("coordinator.reserving", 400*24*time.Hour)
@@ -62,6 +64,8 @@ func TestProcess(t *testing.T) {
 		`synapse_link_messages_total{direction="sent"} 7`,
 		`synapse_refusals_total{cause="insufficient_resources"} 2`,
 		`synapse_journal_batches_total 5`,
+		`synapse_checkpoint_requests_total{reason="time_limit"} 4`,
+		`synapse_checkpoint_lost_seconds_total{result="late"} 1.5`,
 		`synapse_events_total{event="scheduler.quarantined"} 1`,
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="0.0025"} 0`,
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="0.005"} 2`,

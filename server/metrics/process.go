@@ -29,6 +29,17 @@ var (
 		"transactions that the store has on disk")
 	changes = New(Counter, "synapse_journal_changes_total",
 		"changes in the transactions that the store has on disk")
+	asked = New(Counter, "synapse_checkpoint_requests_total",
+		"requests to gangs to save a checkpoint, by reason", "reason")
+	answered = New(Counter, "synapse_checkpoint_results_total",
+		"results of requests to save: acknowledged by all required ranks, late at the deadline, ended before the "+
+			"deadline for another reason, or withdrawn", "result")
+	ignored = New(Counter, "synapse_checkpoint_acknowledgements_ignored_total",
+		"acknowledgements that did not count, by cause: for another request, or for a lower step than "+
+			"the last acknowledged one", "cause")
+	unsaved = New(Counter, "synapse_checkpoint_lost_seconds_total",
+		"run time of gangs with `checkpoint` requests that was lost because it was after the last acknowledged "+
+			"checkpoint, by the result of the last request", "result")
 	doubts = New(Counter, "synapse_journal_retries_total",
 		"transactions that were repeated because their result was unknown")
 	events = New(Counter, "synapse_events_total",
@@ -91,6 +102,12 @@ var (
 		names("limit.", "waiting", "bytes", "uids", "submits"),
 		names("", "host.panics", "scheduler.damaged", "scheduler.quarantined"),
 	)
+	countsOfSaves = slices.Concat(
+		names("checkpoint.asked.", "preempted", "requeued", "drained", "time_limit", "user"),
+		names("checkpoint.result.", "acknowledged", "late", "ended", "withdrawn"),
+		names("checkpoint.ignored.", "other_request", "lower_step"),
+		names("checkpoint.lost_ms.", "acknowledged", "late", "ended", "unasked"),
+	)
 	spansOfLeaders = slices.Concat(
 		names("coordinator.",
 			messages.PhaseReserving, messages.PhaseDeciding, "committing", "preparing", messages.PhaseStarting),
@@ -109,8 +126,8 @@ func names(begin string, ends ...string) (all []string) {
 // Families returns all families of this source.
 func (Process) Families() []*Family {
 	return []*Family{
-		build, drops, carried, refusals, limits, batches, changes, doubts, events, boxes, phases, writes, silence, passes,
-		waits, missed, tasks,
+		build, drops, carried, refusals, limits, batches, changes, doubts, asked, answered, ignored, unsaved, events,
+		boxes, phases, writes, silence, passes, waits, missed, tasks,
 	}
 }
 
@@ -120,7 +137,7 @@ func (s Process) Write(p Page) {
 	counts, taken := s.Host.Counts(), s.Host.Spans()
 	zeroCounts, zeroSpans := countsOfAll, spansOfMachines
 	if s.Leads {
-		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders), spansOfLeaders
+		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders, countsOfSaves), spansOfLeaders
 	}
 	for _, name := range zeroCounts {
 		counts[name] += 0
@@ -132,7 +149,7 @@ func (s Process) Write(p Page) {
 	}
 	for name, n := range counts { //order: each series is independent
 		family, labels := seriesOf(name)
-		p.Put(family, float64(n), labels...)
+		p.Put(family, valueOf(family, n), labels...)
 	}
 	for _, d := range s.Host.Depths() {
 		p.Put(boxes, float64(d.Waiting), string(d.Kind))
@@ -157,8 +174,22 @@ func seriesOf(name string) (*Family, []string) {
 		return refusals, []string{renamed.SeriesWord(refusals.Name, what)}
 	case room == "limit":
 		return limits, []string{what}
+	case room == "checkpoint":
+		kind, label, _ := strings.Cut(what, ".")
+		return saves[kind], []string{label}
 	}
 	return events, []string{name}
+}
+
+// saves maps the counters of requests to save to their families.
+var saves = map[string]*Family{"asked": asked, "result": answered, "ignored": ignored, "lost_ms": unsaved}
+
+// valueOf returns the value of a counter in the unit of its family.
+func valueOf(f *Family, n int64) float64 {
+	if f == unsaved {
+		return float64(n) / 1000
+	}
+	return float64(n)
 }
 
 // span writes one distribution, if it has a family.

@@ -72,7 +72,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ProgressSpec", "kubeflow_off", "pattern", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
-	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end saved pending told " +
+	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end saved missed pending told " +
 		"start_by_left_ms victims reserving_ms preparing_ms verdict", "", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago users", "", ""},
 	{"NodeUsers", "any more own_count mapped_count", "", "own mapped"},
@@ -83,6 +83,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Saving", "request state cause subject asked_unix_ms deadline_unix_ms ranks step problem", "", ""},
 	{"RankSaved", "rank request steps exited problem", "", ""},
 	{"Saved", "step request at_unix_ms ran_ms", "", ""},
+	{"MissedSave", "request cause late acknowledged required rank problem", "", ""},
 	{"CheckpointSpec", "signal grace_ms ack commit", "", ""},
 	{"Warning", "cause at_unix_ms ends_unix_ms", "", ""},
 	{"Token", "epoch counter", "", ""},
@@ -119,7 +120,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Deed", "by at_unix_ms reason", "", ""},
 	{"PastAttempt", "token run committed_unix_ms started_unix_ms ended_unix_ms gone_unix_ms cause detail " +
 		"failed_rank failed_node exit_code signal members nodes milli_gpu milli_gpu_ms " +
-		"peak_memory_bytes places told verdict", "", ""},
+		"peak_memory_bytes places told verdict saved missed ran_ms", "", ""},
 	{"GangSpec", "replicas_min replicas_max total split apart", "", ""},
 	{"Resources", "milli_cpu memory_bytes milli_gpu", "", ""},
 	{"JobSpec", "name title labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector " +

@@ -15,7 +15,7 @@ func gpuTime(spec *messages.JobSpec, a *messages.AttemptRecord, now int64) (used
 	add := func(milli, until int64) {
 		used += milli * max(until-a.GetCommittedUnixMs(), 0)
 		if a.GetEnd() != nil && a.GetStartedUnixMs() > 0 && a.GetEnd().GetCause().LosesWork() {
-			lost += milli * max(until-a.GetStartedUnixMs(), 0)
+			lost += milli * max(min(until-a.GetStartedUnixMs(), until-a.GetSaved().GetAtUnixMs()), 0)
 		}
 	}
 	if a.GetCommittedUnixMs() == 0 {

@@ -280,6 +280,10 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 	if a := j.Attempt; a.GetSaved() != nil {
 		text += fmt.Sprintf(", saved in run %d", a.Run)
 	}
+	if m := j.Attempt.GetMissed(); m != nil {
+		text += fmt.Sprintf(", missed by rank %d (%d of %d acknowledged, late: %t)", m.Rank, m.Acknowledged, m.Required,
+			m.Late)
+	}
 	if j.Record.LimitByDefault {
 		text += ", time limit by default"
 	}

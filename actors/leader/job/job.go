@@ -421,6 +421,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m protocol.BarrierPassed) {
 		j.started, j.prepared = j.p.Clock.WallMs(), m.Prepared
 	}
 	j.armTimeLimit(ctx, j.passedBarrier())
+	j.recallSaved()
 	j.foretell(ctx, j.limitFrom)
 	j.show(ctx)
 	j.advance(ctx)

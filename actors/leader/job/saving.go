@@ -35,6 +35,7 @@ type saving struct {
 	asks    uint64 // number of requests of this actor
 
 	fresh *messages.Saved // to be written
+	at    actors.Instant  // when the gang last acknowledged a checkpoint of this attempt; 0: never, or unknown
 }
 
 // begin drops the request of an earlier attempt.
@@ -69,8 +70,10 @@ func (j *Job) openRequest(end ending, subject string) {
 	*s = saving{
 		asks: asks, request: j.p.Epoch<<32 | j.life&0xffff<<16 | asks&0xffff, state: messages.SaveState_SAVE_STATE_OPEN,
 		end: end, subject: subject, askedAt: j.p.Clock.WallMs(), ranks: map[int32]*messages.RankSaved{}, fresh: s.fresh,
+		at: s.at,
 	}
 	s.end.of = int64(s.request)
+	j.p.Host.Count(CountAsked+askedBy(end.cause), 1)
 }
 
 // savesFirst reports whether the tasks can be asked to save before their attempt ends.
@@ -99,7 +102,7 @@ func (j *Job) withdrawEnd(ctx actor.Context) {
 	s := &j.saving
 	s.then = nil
 	if s.open() && s.by && !s.stays {
-		s.state = messages.SaveState_SAVE_STATE_WITHDRAWN
+		j.close(messages.SaveState_SAVE_STATE_WITHDRAWN)
 	}
 	j.warn(ctx)
 	j.show(ctx)
@@ -117,13 +120,16 @@ func (j *Job) noteSaved(ctx actor.Context, node topology.NodeID, all []*messages
 		was := s.ranks[r.Rank]
 		switch {
 		case !j.placedAt(r.Rank, node) || r.Request != s.request:
-			j.p.Host.Count("job.foreign_acknowledgement", 1)
+			j.p.Host.Count(CountIgnored+"other_request", 1)
 			continue
 		case was.Same(r):
 			continue
 		case was.GetExited() && !r.Exited:
 			r = actors.CopyOf(r)
 			r.Exited = true
+		}
+		if n := len(r.Steps); n > 0 && r.Steps[n-1] < j.att.GetSaved().GetStep() {
+			j.p.Host.Count(CountIgnored+"lower_step", 1)
 		}
 		s.ranks[r.Rank], news = r, true
 		if s.problem == "" && r.Problem != "" {
@@ -176,10 +182,12 @@ func (j *Job) look(ctx actor.Context) {
 	step, done := j.commonStep()
 	switch {
 	case done:
-		s.state, s.step = messages.SaveState_SAVE_STATE_SAVED, step
+		s.step = step
+		j.close(messages.SaveState_SAVE_STATE_SAVED)
+		s.at = j.p.Clock.Now()
 		s.fresh = &messages.Saved{Step: step, Request: s.request, AtUnixMs: j.p.Clock.WallMs(), RanMs: j.ranMs(j.att)}
 	case j.p.Clock.Now() >= s.end.at:
-		s.state = messages.SaveState_SAVE_STATE_FAILED
+		j.close(messages.SaveState_SAVE_STATE_FAILED)
 	default:
 		return
 	}

@@ -161,7 +161,9 @@ func (j *Job) ranMs(a *messages.AttemptRecord) int64 {
 // foretell sends the Scheduler the known facts about the end of the current attempt. The argument began is the time of
 // the barrier; 0 means no change.
 func (j *Job) foretell(ctx actor.Context, began actors.Instant) {
-	ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Began: began})
+	ctx.Send(j.peers.Scheduler, protocol.Foreseen{
+		Job: j.id, Token: j.token, Spec: j.rec.Spec, Began: began, Saved: j.saving.at,
+	})
 }
 
 // foretellResumed does the same for an attempt of an earlier leader. All phases start again. If the attempt has

@@ -121,7 +121,7 @@ func (j *Job) requestFor(near ending) {
 	case near.at != 0:
 		j.openRequest(near, j.drainedNode(near))
 	case s.open():
-		s.state = messages.SaveState_SAVE_STATE_WITHDRAWN
+		j.close(messages.SaveState_SAVE_STATE_WITHDRAWN)
 	}
 }
 

@@ -205,7 +205,7 @@ func (j *Job) draftEnd(d *draft) {
 			end = j.end
 		}
 		end.AtUnixMs, end.RanMs = j.p.Clock.WallMs(), j.ranMs(a)
-		a.End, a.Verdict, d.ended = end, j.judge(a, end), true
+		a.End, a.Verdict, a.Missed, d.ended = end, j.judge(a, end), j.missed(end), true
 		notePreempted(d.rec, end, 1)
 	}
 	d.att = a
@@ -288,6 +288,7 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	j.writing, j.next, j.unwritten = false, draft{}, ""
 	respecified := d.rec.Spec != j.rec.Spec
 	limited := d.rec.Spec.TimeLimitMs != j.rec.Spec.TimeLimitMs
+	saves := d.att.GetSaved() != j.att.GetSaved() && d.att.GetSaved() != nil
 	promises := d.firm != nil || d.rec.Promise != j.rec.Promise
 	j.rec, j.att, j.owed = d.rec, d.att, d.owed
 	starts := j.started != 0
@@ -297,6 +298,9 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	if limited && j.counting() {
 		j.armTimeLimit(ctx, j.limitFrom)
 	}
+	if saves {
+		j.foretell(ctx, 0)
+	}
 	if respecified && j.states.In(jobReserving, jobDeciding, jobStarting, jobRunning) {
 		j.foretell(ctx, 0)
 	}
@@ -305,7 +309,8 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	}
 	if d.ended {
 		ctx.Send(j.peers.Scheduler, protocol.AttemptEnded{Job: j.id, Token: messages.FromToken(j.last.Token),
-			End: j.last.End})
+			End: j.last.End, Saved: j.last.Saved})
+		j.countLost(j.last)
 	}
 	for _, n := range news {
 		j.forgetAt(ctx, n.attempt, n.node)

@@ -86,6 +86,7 @@ type Foreseen struct {
 	Spec   *messages.JobSpec // with its present time limit
 	Starts actors.Instant    // the barrier is passed or given up by then
 	Began  actors.Instant    // when the barrier was passed
+	Saved  actors.Instant    // when the gang last acknowledged a checkpoint that is on disk
 }
 
 // AttemptEnded reports that the end of an attempt is on disk. Job → Scheduler.
@@ -93,6 +94,7 @@ type AttemptEnded struct {
 	Job   topology.JobID
 	Token topology.Token
 	End   *messages.End
+	Saved *messages.Saved // nil: none of its checkpoints was acknowledged
 }
 
 // The rest of this section owns exits as nodes report them, and their times.

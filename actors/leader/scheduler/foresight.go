@@ -230,6 +230,7 @@ type run struct {
 	since  actors.Instant // start of the estimate: its start, or its admission
 	starts actors.Instant // its barrier is passed by then; 0: unknown
 	began  actors.Instant // time of its barrier; 0: not passed, as far as known
+	saved  actors.Instant // when its gang last acknowledged a checkpoint; 0: never
 	over   actors.Instant // when its end was on disk; 0: not ended
 	stay   *belief.Stay
 
@@ -302,6 +303,12 @@ func (s *lookahead) onForeseen(ctx actor.Context, m protocol.Foreseen) {
 	r := e.run
 	if m.Spec != nil {
 		r.spec = m.Spec
+	}
+	if m.Saved > r.saved {
+		r.saved = m.Saved
+		if p, is := s.planner.(policy.Preempter); is {
+			p.Saved()
+		}
 	}
 	if m.Starts != 0 {
 		r.starts = m.Starts

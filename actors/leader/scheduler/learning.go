@@ -91,7 +91,9 @@ func (s *learner) countOut(r *run, end *messages.End) {
 }
 
 func (s *lookahead) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
-	ctx.Send(s.peers.Mirror, mirror.RunEnded{Token: m.Token, Cause: m.End.GetCause()})
+	ctx.Send(s.peers.Mirror, mirror.RunEnded{
+		Token: m.Token, Cause: m.End.GetCause(), SavedUnixMs: m.Saved.GetAtUnixMs(),
+	})
 	e := s.jobs[m.Job]
 	if e == nil {
 		return
@@ -126,7 +128,7 @@ func (s *lookahead) hearEnd(ctx actor.Context, e *livingJob, attempts []*message
 	}
 	for _, a := range attempts {
 		if a.End != nil && messages.FromToken(a.Token) == r.token {
-			s.onAttemptEnded(ctx, protocol.AttemptEnded{Job: e.id, Token: r.token, End: a.End})
+			s.onAttemptEnded(ctx, protocol.AttemptEnded{Job: e.id, Token: r.token, End: a.End, Saved: a.Saved})
 		}
 	}
 }

@@ -243,6 +243,9 @@ func (x ends) Running(job topology.JobID, nowNs int64) (preempt.Running, bool) {
 	if r.began != 0 {
 		run.Ran = max(nowNs-int64(r.began), 0)
 	}
+	if r.began != 0 && r.saved > r.began {
+		run.Saved = int64(r.saved) - int64(r.began)
+	}
 	if e.outranked.times > 0 {
 		run.Rested = nowNs - int64(e.outranked.at)
 	}

@@ -335,6 +335,7 @@ class AttemptRecord(Message):
     verdict: Optional[Verdict] = one("Verdict")  # Written with the end. Later evidence may change it until the attempt is closed. Unset if the attempt did not fail, or if an older version wrote this.
     saved: Optional[Saved] = one("Saved")  # unset: no checkpoint was acknowledged
     pending: Optional[End] = one("End")  # The end that a user requested together with a checkpoint. It comes after the checkpoint. Unset: none.
+    missed_checkpoint: Optional[MissedSave] = one("MissedSave")  # Written with the end. Unset: no request to save was open, or an older version wrote this.
 
 
 @dataclass
@@ -1093,6 +1094,18 @@ class Metric(Message):
 
 
 @dataclass
+class MissedSave(Message):
+    """MissedSave is a request to save a checkpoint that was open or late when the attempt ended."""
+    request: int = plain("long")
+    cause: Cause = plain("Cause", Cause.UNSPECIFIED)  # why the gang was asked; UNSPECIFIED: a user asked
+    late: bool = plain("bool")  # the deadline had passed; false: the attempt ended before the deadline
+    acknowledged: int = plain("int")  # number of required ranks that acknowledged a step
+    required: int = plain("int")  # number of ranks that had to acknowledge the same step
+    rank: int = plain("int")  # the first required rank without an acknowledgement, or -1
+    problem: str = plain("str")  # the first problem of a rank
+
+
+@dataclass
 class Mount(Message):
     source: str = plain("str")
     target: str = plain("str")
@@ -1202,6 +1215,9 @@ class PastAttempt(Message):
     ranks: List[Place] = many("Place")  # only if the request asks for ranks
     first_estimate: Optional[Told] = one("Told")  # First estimate of the attempt's start. Unset if there was none, or from an older scheduler.
     verdict: Optional[Verdict] = one("Verdict")  # same as in AttemptRecord
+    saved: Optional[Saved] = one("Saved")  # same as in AttemptRecord
+    missed_checkpoint: Optional[MissedSave] = one("MissedSave")  # same as in AttemptRecord
+    ran_ms: int = plain("long")  # same as in End
 
 
 @dataclass

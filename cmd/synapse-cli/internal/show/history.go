@@ -42,6 +42,7 @@ var pastColumns = []column[past]{
 	{head: "STARTED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetStartedUnixMs())) }},
 	{head: "FINISHED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetFinishedUnixMs())) }},
 	{head: "ENDED", right: true, cell: func(j past) string { return age(j.GetFinishedUnixMs(), j.now) }},
+	{head: "LOST", wide: true, right: true, cell: past.lost},
 	{head: "LATE", wide: true, right: true, cell: past.late},
 	{head: "REASON", cell: func(j past) string { return j.GetReason() }},
 }
@@ -83,6 +84,20 @@ func (j past) ranMs() (sum int64) {
 		}
 	}
 	return sum
+}
+
+// lost returns the total run time of the attempts that lost their work, after their last acknowledged checkpoints.
+func (j past) lost() string {
+	sum := int64(0)
+	for _, a := range j.GetAttempts() {
+		if ms, known := messages.LostAfter(a.GetRanMs(), a.GetSaved()); known && a.GetCause().LosesWork() {
+			sum += ms
+		}
+	}
+	if sum == 0 {
+		return "-"
+	}
+	return messages.Span(sum)
 }
 
 func peakBytes(j *messages.PastJob) (most int64) {

@@ -61,6 +61,7 @@ type pastAttemptObj struct {
 	Ranks           []pastRankObj `json:"ranks,omitempty"`
 	Verdict         *verdictObj   `json:"verdict,omitempty"`       // the cause of the failure, without the output
 	Told            *toldObj      `json:"firstEstimate,omitempty"` // first estimate while the job waited for this attempt
+	savedObj
 }
 
 type pastRankObj struct {
@@ -120,6 +121,7 @@ func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {
 		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000,
 		GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),
 		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()), Verdict: verdictObject(a.GetVerdict()),
+		savedObj: savedObject(a.GetSaved(), a.GetMissed(), a.GetCause(), a.GetRanMs()),
 	}
 	if rank := a.GetFailedRank(); rank >= 0 {
 		o.FailedRank = &rank

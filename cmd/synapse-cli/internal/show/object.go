@@ -108,6 +108,7 @@ type attempt struct {
 	Told      *toldObj  `json:"firstEstimate,omitempty"` // first estimate while the job waited for this attempt
 	// Verdict is the cause of the failure; nil: the attempt did not fail.
 	Verdict *verdictObj `json:"verdict,omitempty"`
+	savedObj
 }
 
 type rankObj struct {
@@ -177,7 +178,8 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 		return nil
 	}
 	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()),
-		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()), Verdict: verdictObject(a.GetVerdict())}
+		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()), Verdict: verdictObject(a.GetVerdict()),
+		savedObj: savedObject(a.GetSaved(), a.GetMissed(), a.GetEnd().GetCause(), a.GetEnd().GetRanMs())}
 	if e := a.GetEnd(); e != nil {
 		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), causeWord(e.GetCause()), e.GetDetail()
 	}
