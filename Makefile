@@ -90,7 +90,7 @@ test-integration: ## run the tests with PyTorch, MPI, a Debian root, the last re
 	@$(if $(NAME),,$(MAKE) --no-print-directory crowds)
 
 parties:
-	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich
+	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich snakemake nodeset
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world $(BUILT) $(BESIDE) -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
 
 crowds: installed

@@ -28,6 +28,7 @@ package() {
 	torch) echo python3-torch ;;
 	mpicc.openmpi) echo gcc libc6-dev openmpi-bin libopenmpi-dev ;;
 	mpicc.mpich) echo gcc libc6-dev mpich libmpich-dev ;;
+	nodeset) echo clustershell ;;
 	*) echo "$1" ;;
 	esac
 }

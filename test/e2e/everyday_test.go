@@ -105,7 +105,7 @@ var everyday = []struct {
 	{"sacct --name held -o JobName,State", 0, "held"},
 	{"sacctmgr show associations", 0, "Account"},
 	{"sshare", 0, "RawShares"},
-	{"scancel --signal=USR1 long", 1, "scancel only cancels jobs"},
+	{"scancel --signal=USR1 next", 1, "only a running job gets a signal"},
 	{"scancel long", 0, ""},
 	{"scancel --me", 0, ""},
 }

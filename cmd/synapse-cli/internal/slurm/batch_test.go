@@ -66,7 +66,9 @@ func shortly(s *messages.JobSpec) string {
 	for _, key := range []string{"comment", "wckey"} {
 		add(key+"=", f.Metadata.Labels[key])
 	}
-	add("workdir=", f.Spec.Workdir)
+	if dir := s.GetSubmitDir(); dir != here.Dir {
+		add("workdir=", dir)
+	}
 	if t := f.Spec.Topology; t != nil {
 		add("required=", t.Required)
 		add("preferred=", t.Preferred)

@@ -133,16 +133,15 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 		Queue: b.partition, Priority: b.priority,
 		PriorityZero: b.priority == 0 && (b.given["priority"] || b.given["nice"]),
 		Gang:         &messages.GangSpec{ReplicasMin: int32(s.gang), ReplicasMax: int32(s.gang), Apart: s.apart},
-		Each:         amount, GpuType: b.gpuType, Image: messages.HostImage, User: from.As, Workdir: b.workdir(from.Dir),
+		Each:         amount, GpuType: b.gpuType, Image: messages.HostImage, User: from.As,
 		TimeLimitMs: b.timeLimitMs, BeginUnixMs: b.beginUnixMs, Array: b.array, After: b.after, NodeSelector: b.selector,
 		Nodes: b.nodelist, Exclude: b.exclude, Warn: b.warn, Topology: b.topology, Launcher: messages.Launch_LAUNCH_SLURM,
 	}
 	if spec.Call(b.called()); !messages.Titled(b.called()) {
 		spec.Name = orDefault(messages.NameOf(b.called()), b.program.name) // replaces characters that a name cannot contain
 	}
-	if spec.Workdir == "" {
-		spec.SubmitDir = from.Dir
-	}
+	// As in Slurm, a job whose user cannot enter the folder begins elsewhere, with a notice. A workdir would be created.
+	spec.SubmitDir = orDefault(b.workdir(from.Dir), from.Dir)
 	for _, l := range [][2]string{{"account", b.account}, {"comment", b.comment}, {"wckey", b.wckey}} {
 		if l[1] != "" {
 			spec.Labels = append(spec.Labels, &messages.Label{Key: l[0], Value: l[1]})

@@ -341,7 +341,7 @@ func (b *Batch) Step(command []string, from Submitter) (words, env []string, err
 	}
 	run = append(run, "--")
 	if b.step.terminal {
-		run = nil
+		run, env = nil, append(env, "SLURM_STEPID=0")
 	}
 	return slices.Concat([]string{"/bin/sh", "-c", stepText, "srun", dir}, run, command), env, nil
 }

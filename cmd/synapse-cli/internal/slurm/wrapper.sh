@@ -19,8 +19,8 @@ SLURM_JOBID=$SLURM_JOB_ID # Open MPI's mpirun starts its daemons by srun if this
 export PATH SLURM_JOBID
 unset SLURM_STEP_ID SLURM_STEP_NODELIST SLURM_STEP_NUM_NODES SLURM_STEP_NUM_TASKS SLURM_STEP_TASKS_PER_NODE
 @FILES@
-# A login shell (bash -l) sets another PATH, so the commands are also exported as functions.
-set -- env "BASH_FUNC_srun%%=() { $d/bin/srun \"\$@\"
+# scancel --batch finds the script by its process ID. A login shell (bash -l) sets another PATH, so the commands are also exported as functions.
+set -- /bin/sh -c 'echo $$ >"$0/pid"; exec "$@"' "$d" env "BASH_FUNC_srun%%=() { $d/bin/srun \"\$@\"
 }" "BASH_FUNC_scontrol%%=() { $d/bin/scontrol \"\$@\"
 }" "BASH_FUNC_squeue%%=() { $d/bin/squeue \"\$@\"
 }" "BASH_FUNC_scancel%%=() { $d/bin/scancel \"\$@\"

@@ -125,7 +125,7 @@ var accepted = map[string]string{
 	"sinfo":  "all,a clusters,M= noconvert federation local verbose,v hide exact,e",
 	"sacct": "allocations,X clusters,M= allclusters,L noconvert federation local duplicates,D verbose,v " +
 		"whole-hetjob= use-local-uid",
-	"scancel":  "quiet,Q verbose,v full,f ctld clusters,M= batch,b hurry,H",
+	"scancel":  "quiet,Q verbose,v ctld clusters,M= hurry,H",
 	"scontrol": "all,a clusters,M= federation local quiet,Q verbose,v future,F hide",
 	"sacctmgr": "associations,s immediate,i quiet,Q verbose,v readonly,r",
 	"sshare":   "clusters,M= long,l verbose,v partition,m",

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file implements `squeue` and `scancel`.
+// This file implements `squeue`.
 
 // choice holds the selection of jobs for squeue and scancel.
 type choice struct {
@@ -278,60 +278,5 @@ func (a *CLI) iterate(seconds int, list func(context.Context, *client.Client) er
 			}
 			time.Sleep(time.Duration(seconds) * time.Second)
 		}
-	})
-}
-
-func (a *CLI) scancel(words []string) error {
-	var o choice
-	signal := ""
-	f := slurmFlags("scancel")
-	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
-	f.VarP(slurm.List{To: &o.names}, "name", "n", "")
-	f.VarP(slurm.List{To: &o.names}, "jobname", "", "")
-	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
-	f.VarP(slurm.List{To: &o.states}, "state", "t", "")
-	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
-	f.BoolVar(&o.me, "me", false, "")
-	f.StringVarP(&signal, "signal", "s", "", "")
-	if err := parseSlurm(f, words); err != nil {
-		return err
-	}
-	if err := a.variables(f, map[string]string{
-		"SCANCEL_ACCOUNT": "account", "SCANCEL_NAME": "name", "SCANCEL_PARTITION": "partition", "SCANCEL_STATE": "state",
-		"SCANCEL_USER": "user",
-	}); err != nil {
-		return err
-	}
-	chosen := o.me || o.users+o.names+o.partitions+o.states+o.accounts != ""
-	switch {
-	case signal != "" && strings.TrimPrefix(strings.ToUpper(signal), "SIG") != "KILL" && signal != "9":
-		return exit.Hint("run `synapse-cli exec JOB -- kill` to send a signal",
-			"--signal %s is not supported: scancel only cancels jobs", signal)
-	case f.NArg() == 0 && !chosen:
-		return exit.Usage("No job identification provided")
-	}
-	return a.With(func(ctx context.Context, c *client.Client) error {
-		cancel := func(id string) error {
-			_, err := c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "scancel"})
-			return err
-		}
-		if f.NArg() > 0 && !chosen {
-			return a.eachJob(ctx, c, f.Args(), func(j *messages.JobStatus) error {
-				if j.GetRecord().GetState().Terminal() {
-					return nil // as in Slurm: finished jobs are ignored
-				}
-				return cancel(j.GetRecord().GetId())
-			})
-		}
-		o.jobs, o.each = strings.Join(f.Args(), ","), o.states != "" // of an array, only the elements in that state
-		all, err := a.entries(ctx, c, &o)
-		fails := exit.Failures{Tell: a.Tell}
-		fails.Note(err)
-		for _, e := range all {
-			if err := cancel(e.Job); exit.Code(err) != exit.Conflict || err == nil {
-				fails.Note(err)
-			}
-		}
-		return fails.First
 	})
 }
