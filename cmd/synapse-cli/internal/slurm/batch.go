@@ -58,6 +58,7 @@ type Batch struct {
 	topology                             *messages.TopologySpec
 	export                               string
 	step                                 step
+	container                            container
 	program                              *program
 	given                                map[string]bool
 	warnings                             []string
@@ -246,6 +247,9 @@ func Parse(words []string, lookup func(string) (string, bool), read func(string)
 		return nil, nil, nil, err
 	}
 	if _, err := b.take(words); err != nil {
+		return nil, nil, nil, err
+	}
+	if err := b.stepContainers(text); err != nil {
 		return nil, nil, nil, err
 	}
 	return b, text, args, found(text)

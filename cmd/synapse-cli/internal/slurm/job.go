@@ -108,6 +108,7 @@ func (b *Batch) amount(s shape, whole *messages.Resources) (*messages.Resources,
 
 // Job returns the job that sbatch submits.
 func (b *Batch) Job(text []byte, args []string, from Submitter) (*messages.JobSpec, error) {
+	b.outsideFiles(from)
 	files, err := b.files()
 	if err != nil {
 		return nil, err
@@ -150,6 +151,9 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 	if b.never {
 		spec.Restart = &messages.RestartSpec{Never: true}
 	}
+	if err := b.contain(spec, from); err != nil {
+		return nil, err
+	}
 	if spec.Env, err = b.environment(s, amount, from); err != nil {
 		return nil, err
 	}
@@ -185,6 +189,7 @@ func (b *Batch) environment(s shape, amount *messages.Resources, from Submitter)
 	if err != nil {
 		return nil, err
 	}
+	b.ownInContainer(set, from.Env)
 	add := func(name, value string) { set[name] = value }
 	add("SLURM_SUBMIT_DIR", from.Dir)
 	add("SLURM_SUBMIT_HOST", from.Host)

@@ -62,6 +62,7 @@ func options() []option {
 		{"oversubscribe", "s", "yes", so}, {"quiet", "Q", "yes", so}, {"verbose", "v", "yes", so},
 		{"kill-on-invalid-dep", "", "", exactly("yes", "a job that can never start is cancelled")},
 	}
+	all = append(all, containerOptions()...)
 	for name, why := range refused { //order: each flag is independent
 		all = append(all, ofTable(name, never(why)))
 	}
@@ -129,7 +130,7 @@ var refused = map[string]string{
 	"export-file":    "use --export",
 	"uid":            "a job belongs to its submitter",
 	"gid":            "a job belongs to its submitter",
-	"container":      "use `image` in a job file: synapse-cli submit",
+	"container":      "use --container-image",
 	"container-id":   "use `image` in a job file: synapse-cli submit",
 	"reboot?":        "nodes cannot be rebooted",
 	"network":        "use `network` in a job file: synapse-cli submit",
