@@ -296,7 +296,7 @@ func (b *Batch) script(text []byte) error {
 }
 
 // missing matches calls of Slurm programs that are not available in a job here.
-var missing = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*(sbcast|sattach|salloc|sstat)\b`)
+var missing = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*(sattach|salloc|sstat)\b`)
 
 // found refuses a script that calls a missing program, because it would fail in the middle.
 func found(text []byte) error {

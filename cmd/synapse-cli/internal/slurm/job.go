@@ -221,7 +221,7 @@ func (b *Batch) environment(s shape, amount *messages.Resources, from Submitter)
 	}
 	for _, v := range [][2]string{
 		{"SLURM_JOB_PARTITION", b.partition}, {"SLURM_JOB_ACCOUNT", b.account}, {"SLURM_JOB_QOS", b.qos},
-		{"SLURM_JOB_USER", from.User},
+		{"SLURM_JOB_USER", from.User}, {"SLURM_JOB_CONTAINER_IMAGE", b.container.image},
 	} {
 		if v[1] != "" {
 			add(v[0], v[1])

@@ -15,9 +15,11 @@ quote() {
 # The options: = needs a value, and ? may have one. Those of "others" have no effect in a step, because all processes
 # share the cores and the memory of their node.
 longs='ntasks= nodes= ntasks-per-node= cpus-per-task= gpus-per-task= nodelist= exclude= relative= chdir= jobid= export=
+container-image= container-mounts= container-workdir=
 mpi= input= output= error= open-mode= wait= time= label kill-on-bad-exit? multi-prog het-group= version help usage'
 quiet='job-name= unbuffered overlap oversubscribe exact exclusive? cpu-bind= verbose quiet external-launcher account=
-partition= qos= comment= wckey= immediate? slurmd-debug= no-kill'
+container-env= container-name= container-writable container-mount-home no-container-mount-home no-container-remap-root
+no-container-entrypoint partition= qos= comment= wckey= immediate? slurmd-debug= no-kill'
 others='mem= mem-per-cpu= mem-per-gpu= mem-bind= distribution= hint= gres= gpus= gpus-per-node= gpus-per-socket= gpu-bind=
 gres-flags= cpus-per-gpu= threads-per-core= ntasks-per-core= ntasks-per-socket= cpu-freq= gpu-freq= profile= acctg-freq=
 propagate= resv-ports? overcommit network= tres-per-task= tres-bind= core-spec= extra-node-info= compress?'
@@ -77,7 +79,21 @@ option() { # applies an option
   nodelist) names=$names${names:+,}$2 ;;
   exclude) without=$without${without:+,}$2 ;;
   relative) case $2 in '' | *[!0-9]*) fail "--relative=$2: is not a number" ;; esac && skip=$2 ;;
-  chdir) dir=$2 ;;
+  chdir | container-workdir) dir=$2 ;;
+  container-image)
+    image=$(printf %s "${2#docker://}" | sed 's/^[^#@]*@\([^#]*#\)/\1/; s/#/\//')
+    case $image in
+    "$SLURM_JOB_CONTAINER_IMAGE") ;;
+    .*) [ -n "$SLURM_JOB_CONTAINER_IMAGE" ] ;; # a path that was relative to the folder of the submit
+    *) false ;;
+    esac || fail "--container-image=$2: all steps run in the image of the job, ${SLURM_JOB_CONTAINER_IMAGE:-which is the node: submit with --container-image}"
+    ;;
+  container-mounts)
+    for one in $(echo "$2" | tr , ' '); do
+      target=${one#*:}
+      [ -e "${target%%:*}" ] || fail "--container-mounts=$one: ${target%%:*} does not exist in the container of the job: add it to #SBATCH --container-mounts"
+    done
+    ;;
   label) label=1 ;;
   kill-on-bad-exit) [ "$2" = 0 ] && strict='' || strict=1 ;;
   multi-prog) several=1 ;;

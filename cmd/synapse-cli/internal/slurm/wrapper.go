@@ -36,6 +36,11 @@ var jobBare string
 
 var jobText = strings.ReplaceAll(jobBare, "@LIST@\n", listText)
 
+// sbcast.sh is the sbcast of a script.
+//
+//go:embed sbcast.sh
+var sbcastText string
+
 // heredoc ends the contained script. A script with this line is refused.
 const heredoc = "SYNAPSE_SBATCH_SCRIPT_ENDS_HERE"
 
@@ -49,7 +54,7 @@ func wrapper(text []byte, files string) ([]byte, error) {
 		inside += "\n"
 	}
 	return []byte(strings.NewReplacer("@FILES@\n", files, "@ENDS@", heredoc, "@SCRIPT@", inside, "@SRUN@", srunText,
-		"@JOB@", jobText).Replace(wrapperText)), nil
+		"@JOB@", jobText, "@SBCAST@", sbcastText).Replace(wrapperText)), nil
 }
 
 // files returns the shell code that redirects the script's output to Slurm's files.

@@ -11,7 +11,9 @@ cat >"$d/bin/srun" <<'@ENDS@'
 @SRUN@@ENDS@
 cat >"$d/bin/scontrol" <<'@ENDS@'
 @JOB@@ENDS@
-chmod 755 "$d/slurm_script" "$d/bin/srun" "$d/bin/scontrol"
+cat >"$d/bin/sbcast" <<'@ENDS@'
+@SBCAST@@ENDS@
+chmod 755 "$d/slurm_script" "$d/bin/srun" "$d/bin/scontrol" "$d/bin/sbcast"
 ln -sf scontrol "$d/bin/squeue"
 ln -sf scontrol "$d/bin/scancel"
 PATH=$d/bin:$PATH
@@ -24,6 +26,7 @@ set -- /bin/sh -c 'echo $$ >"$0/pid"; exec "$@"' "$d" env "BASH_FUNC_srun%%=() {
 }" "BASH_FUNC_scontrol%%=() { $d/bin/scontrol \"\$@\"
 }" "BASH_FUNC_squeue%%=() { $d/bin/squeue \"\$@\"
 }" "BASH_FUNC_scancel%%=() { $d/bin/scancel \"\$@\"
+}" "BASH_FUNC_sbcast%%=() { $d/bin/sbcast \"\$@\"
 }" "$d/slurm_script" "$@"
 [ "$SYNAPSE_WORLD_SIZE" = 1 ] || set -- "$SYNAPSE_EXEC" --lead "$@"
 exec "$@"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# refused: line 4: sbcast
+# refused: line 4: sattach
 #SBATCH -N 2
-sbcast data.tar /tmp/data.tar
+sattach 7.0
 srun tar xf /tmp/data.tar
