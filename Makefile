@@ -77,7 +77,7 @@ run: programs ## show a real cluster on this host: submit, run, watch, break, re
 	@examples/tour.sh bin
 
 installed:
-	@tools/ensure.sh postgresql busybox ip strace runc crun curl openssl python3
+	@tools/ensure.sh postgresql busybox ip strace runc crun curl openssl python3 mksquashfs
 
 # The end of the output lists the skipped tests and what the host lacks for them. Leftovers on the host are a failure.
 # All packages are compiled first: some tests build programs, and two builds at once would compile the same packages.
@@ -90,7 +90,7 @@ test-integration: ## run the tests with PyTorch, MPI, a Debian root, the last re
 	@$(if $(NAME),,$(MAKE) --no-print-directory crowds)
 
 parties:
-	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich snakemake nodeset
+	@tools/ensure.sh torch debootstrap runc crun postgresql prometheus chromium mpicc.openmpi mpicc.mpich snakemake nodeset mksquashfs
 	@$(GO) -C tools run ./testrun .. $(GO) test -json -count=1 -tags world $(BUILT) $(BESIDE) -timeout 20m $(if $(NAME),-run '$(NAME)') ./test/world
 
 crowds: installed

@@ -25,6 +25,7 @@ package() {
 	gcc) echo gcc libc6-dev ;;
 	ip) echo iproute2 ;;
 	chromium) echo chromium fonts-dejavu-core ;;
+	mksquashfs) echo squashfs-tools ;;
 	torch) echo python3-torch ;;
 	mpicc.openmpi) echo gcc libc6-dev openmpi-bin libopenmpi-dev ;;
 	mpicc.mpich) echo gcc libc6-dev mpich libmpich-dev ;;

@@ -51,6 +51,13 @@ func (s *Store) fetch(ctx context.Context, ref reference, visitor hostpath.Visit
 		}
 		return s.pull(ctx, ref, image)
 	case kindPath:
+		if file, err := squashed(ref, visitor); file != nil || err != nil {
+			if err != nil {
+				return "", err
+			}
+			defer file.Close()
+			return s.fetchSquashed(ctx, ref, file)
+		}
 		archive, err := openArchive(ref.path, visitor)
 		if err != nil {
 			return "", err

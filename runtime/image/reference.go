@@ -60,7 +60,7 @@ func parse(text string) (reference, error) {
 		}
 		return ref, nil
 	case strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"), strings.HasPrefix(text, "~"),
-		strings.HasSuffix(text, ".tar"):
+		strings.HasSuffix(text, ".tar"), strings.HasSuffix(text, ".sqsh"):
 		return ref, problem("%q is a relative path; use an absolute path that begins with /",
 			text)
 	}

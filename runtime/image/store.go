@@ -117,7 +117,8 @@ type Store struct {
 	held     map[string]string  // holder → key of a record; empty for an image outside of the store
 	present  map[string]int64   // layers → bytes
 	busy     map[string]int     // layers → number of pulls that need them
-	promised func() tree.Usage  // the disk space reserved for tasks; nil: none
+	squashed map[fileState]string
+	promised func() tree.Usage // the disk space reserved for tasks; nil: none
 }
 
 // Open opens the store in a directory, and makes the directory if needed. Only one process may have it open.
@@ -144,6 +145,7 @@ func Open(dir string, o Options) (*Store, error) {
 	o.ImageBytes, o.LayerEntries = cmp.Or(o.ImageBytes, defaultImageBytes), cmp.Or(o.LayerEntries, defaultLayerEntries)
 	s := &Store{
 		o: o, dir: filepath.Clean(dir), records: map[string]*record{}, held: map[string]string{}, present: map[string]int64{},
+		squashed: map[fileState]string{},
 		busy:     map[string]int{},
 		unpacker: layer.Unpacker{Command: o.Unpacker, Limits: layer.Limits{Bytes: o.ImageBytes, Entries: o.LayerEntries}},
 	}

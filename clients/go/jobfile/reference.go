@@ -117,7 +117,7 @@ func programTexts() []KeyText {
 	arguments := fmt.Sprintf("%d arguments, %s", messages.MaxCommandArgs, FormatBytes(messages.MaxCommandBytes))
 	return []KeyText{
 		{"spec.image", "Root file system of the tasks. The driver `process` supports `host` only.",
-			"`host`, `/a/directory`, `a.tar`, `oci:…`, a registry reference", required,
+			"`host`, `/a/directory`, `a.tar`, `a.sqsh`, `oci:…`, a registry reference", required,
 			fmt.Sprintf("%d bytes", messages.MaxPathBytes)},
 		{"spec.command", "Command of each task. Required with the image `host`, unless `script` is set.",
 			"`[program, argument]`", "the image's command", arguments},
