@@ -103,6 +103,7 @@ var wallUses = map[string]wallUse{
 	"runtime/image/holder.go":         {1, "which image that nobody uses goes first: at worst one is fetched again"},
 	"runtime/image/layer/assemble.go": {4, "times of files in an image, as it says them"},
 	"runtime/image/layer/place.go":    {2, "the same"},
+	"runtime/image/squash/tar.go":     {1, "the same"},
 	"runtime/launcher/find.go":        {1, "when a task was found ended, as people see it"},
 	"runtime/launcher/launcher.go":    {1, "when a task ended that is not known here, as people see it"},
 	"runtime/launcher/notice.go":      {1, "when a task will be stopped, told beside how long that is from now"},

@@ -36,7 +36,8 @@ func environmentTexts() []variableGroup {
 		{"Slurm", "Lightning, Accelerate, DeepSpeed and JAX read these variables and need all of them.\n" +
 			"A task with at most one GPU therefore has the complete set.\nA task with several GPUs has none of " +
 			"these variables, unless the launcher is `slurm` or `jax`.\n" +
-			"`SLURM_JOBID` is never set, because `mpirun` would then look for `srun`.", slurmTexts()},
+			"`SLURM_JOBID` is set only in jobs of [`sbatch`, `salloc` and `srun`](slurm-steps.md), because `mpirun` then " +
+			"starts its daemons with `srun`.", slurmTexts()},
 		{"JAX", "", jaxTexts()},
 		{"MPI", "", mpiTexts()},
 		{"DeepSpeed", "", []variableText{one("DLTS_HOSTFILE", "Host list for DeepSpeed. A container also has it as "+

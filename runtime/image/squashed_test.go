@@ -22,7 +22,8 @@ func squashedImage(t *testing.T, path string, files ...string) {
 	root := t.TempDir()
 	for i := 0; i < len(files); i += 2 {
 		name := filepath.Join(root, files[i])
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(files[i+1]), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(files[i+1]),
+			0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +45,8 @@ func TestSquashed(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := prepare(t, store, path)
-	if got := read(t, first.Rootfs, "bin", "hello"); got != "hi" || read(t, first.Rootfs, "etc", "environment")[0] != '#' {
+	if got := read(t, first.Rootfs, "bin", "hello"); got != "hi" || read(t, first.Rootfs, "etc",
+		"environment")[0] != '#' {
 		t.Errorf("the image has %q", got)
 	}
 	if !slices.Equal(first.Config.Env, []string{"PATH=/opt/bin", "A=b=c"}) {

@@ -29,12 +29,15 @@ func squashedShell(t *testing.T, path string) {
 		}
 	}
 	scratch := filepath.Join(root, "tmp")
-	err = errors.Join(err, os.Mkdir(scratch, 0o755), os.Chmod(scratch, 0o777), os.Mkdir(filepath.Join(root, "etc"), 0o755), os.WriteFile(filepath.Join(root, "etc", "environment"),
-		[]byte("PATH=/bin\nOF_IMAGE=yes\n"), 0o644), os.WriteFile(filepath.Join(root, "word"), []byte("squashed\n"), 0o644))
+	err = errors.Join(err, os.Mkdir(scratch, 0o755), os.Chmod(scratch, 0o777), os.Mkdir(filepath.Join(root,
+		"etc"), 0o755), os.WriteFile(filepath.Join(root, "etc", "environment"),
+		[]byte("PATH=/bin\nOF_IMAGE=yes\n"), 0o644), os.WriteFile(filepath.Join(root, "word"),
+		[]byte("squashed\n"), 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := exec.Command("mksquashfs", root, path, "-quiet", "-no-progress", "-all-root").CombinedOutput(); err != nil {
+	if text, err := exec.Command("mksquashfs", root, path, "-quiet", "-no-progress",
+		"-all-root").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
@@ -61,9 +64,12 @@ func TestSlurmContainer(t *testing.T) {
 	run("srun", "-N", "2", "--container-image=./shell.sqsh", "--container-workdir=/bin", "sh", "-c",
 		`echo $(cat /word) $OF_IMAGE in $PWD`).
 		wants(t, 0, "squashed yes in /bin\nsquashed yes in /bin\n", "")
-	script := "#!/bin/sh\n#SBATCH -N 2 -o job.sh.out --container-image=./shell.sqsh\n#SBATCH --container-mounts=" + home + ":/data:ro\n" +
-		"echo one >/tmp/file\nchmod 755 /tmp/file\nsbcast /tmp/file /tmp/copy\nsbcast /tmp/file /tmp/copy && echo twice\n" +
-		"srun --container-image=./shell.sqsh --container-mounts=" + home + ":/data sh -c 'cat /tmp/copy /word; ls /data/shell.sqsh; ls -l /tmp/copy | cut -c1-10'\n" +
+	script := "#!/bin/sh\n#SBATCH -N 2 -o job.sh.out --container-image=./shell.sqsh\n" +
+		"#SBATCH --container-mounts=" + home + ":/data:ro\n" +
+		"echo one >/tmp/file\nchmod 755 /tmp/file\n" +
+		"sbcast /tmp/file /tmp/copy\nsbcast /tmp/file /tmp/copy && echo twice\n" +
+		"srun --container-image=./shell.sqsh --container-mounts=" + home +
+		":/data sh -c 'cat /tmp/copy /word; ls /data/shell.sqsh; ls -l /tmp/copy | cut -c1-10'\n" +
 		"m=/none:/none\nsrun --container-mounts=$m true\necho x >/data/file\n"
 	runs := func(name, script string, words ...string) string {
 		t.Helper()
@@ -78,7 +84,8 @@ func TestSlurmContainer(t *testing.T) {
 		return string(text)
 	}
 	text := runs("job.sh", script)
-	for want, n := range map[string]int{"one\nsquashed\n/data/shell.sqsh\n-rwxr-xr-x\n": 2, "exists on": 2, "twice": 0,
+	for want, n := range map[string]int{"one\nsquashed\n/data/shell.sqsh\n-rwxr-xr-x\n": 2, "exists on": 2,
+		"twice":                                 0,
 		"/none does not exist in the container": 1, "Read-only": 1} {
 		if got := strings.Count(text, want); got != n {
 			t.Errorf("%q is %d times in the output, and not %d:\n%s", want, got, n, text)
@@ -88,7 +95,8 @@ func TestSlurmContainer(t *testing.T) {
 	if text := runs("steps.sh", steps); text != "squashed\nsquashed\n" {
 		t.Errorf("a script whose steps name the image printed %q", text)
 	}
-	run("sbatch", "-N", "2", "--container-image=podman://x", "--wrap=true").wants(t, 1, "", "--container-image: podman://x")
+	run("sbatch", "-N", "2", "--container-image=podman://x", "--wrap=true").wants(t, 1, "",
+		"--container-image: podman://x")
 }
 
 // openFolder returns a folder in which every user may write.

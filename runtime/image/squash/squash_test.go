@@ -36,8 +36,10 @@ func planted(t testing.TB) string {
 		return out
 	}
 	text := []byte(strings.Repeat("the same line again, and again\n", 20_000)) // several blocks
-	files := map[string][]byte{"empty": nil, "bin/small": []byte("#!/bin/sh\n"), "text": text, "noise": noise(300_000),
-		"exact": noise(131_072), "mixed": slices.Concat(text[:200_000], noise(90_000), text[:77]), "holes": make([]byte, 500_000),
+	files := map[string][]byte{"empty": nil, "bin/small": []byte("#!/bin/sh\n"), "text": text,
+		"noise": noise(300_000),
+		"exact": noise(131_072), "mixed": slices.Concat(text[:200_000], noise(90_000), text[:77]),
+		"holes":                make([]byte, 500_000),
 		"deep/er/and/deeper/x": text[:5_000], "etc/environment": []byte("PATH=/opt/bin:/bin\nLANG=C.UTF-8\n")}
 	for i := range 700 { // several blocks of metadata
 		files[fmt.Sprintf("many/%04d-%s", i, strings.Repeat("n", i%90))] = text[:i*13]
@@ -50,8 +52,10 @@ func planted(t testing.TB) string {
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(os.Chmod(filepath.Join(dir, "bin/small"), 0o755), os.Symlink("../text", filepath.Join(dir, "bin/link")),
-		os.Link(filepath.Join(dir, "text"), filepath.Join(dir, "bin/same")), os.Mkdir(filepath.Join(dir, "nothing"), 0o700))
+	err := errors.Join(os.Chmod(filepath.Join(dir, "bin/small"), 0o755), os.Symlink("../text",
+		filepath.Join(dir, "bin/link")),
+		os.Link(filepath.Join(dir, "text"), filepath.Join(dir, "bin/same")), os.Mkdir(filepath.Join(dir,
+			"nothing"), 0o700))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +67,8 @@ func squashed(t testing.TB, dir string, options ...string) string {
 	t.Helper()
 	able.Need(t, able.Program("mksquashfs"))
 	out := filepath.Join(t.TempDir(), "image.sqsh")
-	if text, err := exec.Command("mksquashfs", append([]string{dir, out, "-quiet", "-no-progress", "-processors", "1"},
+	if text, err := exec.Command("mksquashfs", append([]string{dir, out, "-quiet", "-no-progress",
+		"-processors", "1"},
 		options...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -98,8 +103,10 @@ func (l *limited) Write(p []byte) (int, error) {
 func TestTar(t *testing.T) {
 	dir := planted(t)
 	var first []byte
-	for _, how := range [][]string{{"-comp", "gzip"}, {"-comp", "zstd"}, {"-comp", "lz4"}, {"-comp", "lz4", "-Xhc"}, {"-comp", "lzo"},
-		{"-comp", "lzo", "-Xalgorithm", "lzo1x_1_11"}, {"-noI", "-noD", "-noF", "-noX"}, {"-comp", "lzo", "-noD"}, {"-no-fragments"},
+	for _, how := range [][]string{{"-comp", "gzip"}, {"-comp", "zstd"}, {"-comp", "lz4"}, {"-comp", "lz4",
+		"-Xhc"}, {"-comp", "lzo"},
+		{"-comp", "lzo", "-Xalgorithm", "lzo1x_1_11"}, {"-noI", "-noD", "-noF", "-noX"}, {"-comp", "lzo",
+			"-noD"}, {"-no-fragments"},
 		{"-always-use-fragments"}, {"-b", "4096"}, {"-b", "1M", "-no-exports", "-no-xattrs"}} {
 		image, err := os.Open(squashed(t, dir, how...))
 		if err != nil {
@@ -167,7 +174,8 @@ func compared(t *testing.T, dir string, text []byte) {
 		}
 	}
 	want := 0
-	if err := filepath.WalkDir(dir, func(string, os.DirEntry, error) error { want++; return nil }); err != nil || n != want {
+	if err := filepath.WalkDir(dir, func(string, os.DirEntry, error) error { want++; return nil }); err != nil ||
+		n != want {
 		t.Errorf("the archive has %d entries, and not %d (%v)", n, want, err)
 	}
 }
@@ -182,7 +190,8 @@ func TestDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, how := range [][]string{{"-comp", "lzo"}, {"-comp", "lz4"}, {"-noI", "-noD", "-noF", "-noX", "-b", "4096"}} {
+	for _, how := range [][]string{{"-comp", "lzo"}, {"-comp", "lz4"}, {"-noI", "-noD", "-noF", "-noX", "-b",
+		"4096"}} {
 		good, err := os.ReadFile(squashed(t, dir, how...))
 		if err != nil {
 			t.Fatal(err)

@@ -125,7 +125,8 @@ func mountOf(text, here string) (*messages.Mount, error) {
 	case m.Source == "" || len(parts) > 3:
 		return nil, refuse("write SRC:DST, or SRC:DST:ro", "%q is not a mount", text)
 	case !path.IsAbs(m.Target):
-		return nil, refuse("write SRC:DST with an absolute path DST", "%q: the path in the container is not absolute", text)
+		return nil, refuse("write SRC:DST with an absolute path DST",
+			"%q: the path in the container is not absolute", text)
 	}
 	if !path.IsAbs(m.Source) {
 		m.Source = path.Join(here, m.Source)

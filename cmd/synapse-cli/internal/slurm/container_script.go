@@ -43,7 +43,8 @@ func (b *Batch) stepContainer(option, value string, own bool) error {
 	unknown := strings.ContainsAny(value, "$`")
 	switch {
 	case option == "container-image" && unknown && b.container.image == "":
-		return refuse("add #SBATCH --container-image=IMAGE to the script", "%s: the image of a job must be known at its submit",
+		return refuse("add #SBATCH --container-image=IMAGE to the script",
+			"%s: the image of a job must be known at its submit",
 			value)
 	case option == "container-image" && !unknown:
 		image, _, err := ImageOf(value)
@@ -55,10 +56,12 @@ func (b *Batch) stepContainer(option, value string, own bool) error {
 			b.container.image = image
 		}
 		if b.container.image != image {
-			return refuse("submit a job for each image", "%s: all steps of a job run in its image, %s", value, b.container.image)
+			return refuse("submit a job for each image", "%s: all steps of a job run in its image, %s", value,
+				b.container.image)
 		}
 	case option == "container-mounts" && unknown && !own:
-		return refuse("add #SBATCH --container-mounts=… to the script", "%s: the mounts of a job must be known at its submit",
+		return refuse("add #SBATCH --container-mounts=… to the script",
+			"%s: the mounts of a job must be known at its submit",
 			value)
 	case option == "container-mounts" && !unknown:
 		for one := range strings.SplitSeq(value, ",") {

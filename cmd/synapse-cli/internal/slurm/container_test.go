@@ -13,18 +13,23 @@ import (
 func TestImageOf(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("a", 64)
 	for value, want := range map[string]string{
-		"ubuntu:24.04": "ubuntu:24.04", "docker://ubuntu": "ubuntu", "nvcr.io#nvidia/pytorch:25.01-py3": "nvcr.io/nvidia/pytorch:25.01-py3",
-		"docker://ann@reg.example:5000#team/a_b:1": "reg.example:5000/team/a_b:1", "docker://ann@ubuntu:1": "ubuntu:1",
-		"ghcr.io#a/b" + digest: "ghcr.io/a/b" + digest, "a/b" + digest: "a/b" + digest, "nvcr.io/nvidia/cuda": "nvcr.io/nvidia/cuda",
-		"/lustre/a.sqsh": "/lustre/a.sqsh", "./a.sqsh": "./a.sqsh", "/images/a.tar": "/images/a.tar",
+		"ubuntu:24.04": "ubuntu:24.04", "docker://ubuntu": "ubuntu",
+		"nvcr.io#nvidia/pytorch:25.01-py3":         "nvcr.io/nvidia/pytorch:25.01-py3",
+		"docker://ann@reg.example:5000#team/a_b:1": "reg.example:5000/team/a_b:1",
+		"docker://ann@ubuntu:1":                    "ubuntu:1",
+		"ghcr.io#a/b" + digest:                     "ghcr.io/a/b" + digest, "a/b" + digest: "a/b" + digest,
+		"nvcr.io/nvidia/cuda": "nvcr.io/nvidia/cuda",
+		"/lustre/a.sqsh":      "/lustre/a.sqsh", "./a.sqsh": "./a.sqsh", "/images/a.tar": "/images/a.tar",
 	} {
 		if got, _, err := ImageOf(value); got != want || err != nil {
 			t.Errorf("%s is %s (%v), and not %s", value, got, err, want)
 		}
 	}
 	for value, want := range map[string]string{
-		"": "is empty", "dockerd://a": "local daemon", "podman://a": "local daemon", "https://a/b": "unknown scheme", "host": "not the name",
-		"a.sqsh": "write ./a.sqsh", "Ubuntu": "not the name", "a b": "not the name", "a#b#c": "not the name", "#b": "not the name",
+		"": "is empty", "dockerd://a": "local daemon", "podman://a": "local daemon",
+		"https://a/b": "unknown scheme", "host": "not the name",
+		"a.sqsh": "write ./a.sqsh", "Ubuntu": "not the name", "a b": "not the name", "a#b#c": "not the name",
+		"#b": "not the name",
 		"a:": "not the name", "-x": "not the name", "oci:/x": "not the name", "a@sha256:12": "not the name",
 	} {
 		_, _, err := ImageOf(value)
@@ -72,12 +77,17 @@ func TestContainer(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"--container-mounts=/a": "--container-mounts: needs --container-image", "--container-name=x": "needs --container-image",
-		"--container-image=a --container-mounts=/a:b":     "--container-mounts: \"/a:b\": the path in the container is not absolute",
-		"--container-image=a --container-mounts=/a:/b:xy": "unsupported flag xy", "--container-image=a --container-mounts=/a,": "is not a mount",
-		"--container-image=a --container-workdir=b": "--container-workdir: \"b\" is a relative path", "--container-save=/x": "--container-save: is not supported",
-		"--container-image=a --container-readonly": "mount folders with :ro", "--container-image=a --container-env=A=1": "is not the name of a variable",
-		"--container-image=a --container-mount-home": "HOME is not set", "--container-image=dockerd://a": "--container-image: dockerd://a",
+		"--container-mounts=/a":                           "--container-mounts: needs --container-image",
+		"--container-name=x":                              "needs --container-image",
+		"--container-image=a --container-mounts=/a:b":     "the path in the container is not absolute",
+		"--container-image=a --container-mounts=/a:/b:xy": "unsupported flag xy",
+		"--container-image=a --container-mounts=/a,":      "is not a mount",
+		"--container-image=a --container-workdir=b":       "--container-workdir: \"b\" is a relative path",
+		"--container-save=/x":                             "--container-save: is not supported",
+		"--container-image=a --container-readonly":        "mount folders with :ro",
+		"--container-image=a --container-env=A=1":         "is not the name of a variable",
+		"--container-image=a --container-mount-home":      "HOME is not set",
+		"--container-image=dockerd://a":                   "--container-image: dockerd://a",
 	} {
 		b, text, args, err := Parse(append(strings.Fields(line), "--wrap=true"), lookup(""), nil)
 		if err == nil {
@@ -118,8 +128,9 @@ func TestContainerEnv(t *testing.T) {
 // TestStepContainers checks that a job gets the container of its steps, as programs such as NeMo-Run write them.
 func TestStepContainers(t *testing.T) {
 	for script, want := range map[string]string{
-		"srun --output /x/y --container-image nvcr.io#a/b:1 --container-mounts /d:/e,/f --wait=60 \\\n --kill-on-bad-exit=1 ./t\n" +
-			"srun --container-image='nvcr.io#a/b:1' --container-mounts=/d:/e ./t": "nvcr.io/a/b:1 /d:/e:false /f:/f:false",
+		"srun --output /x/y --container-image nvcr.io#a/b:1 --container-mounts /d:/e,/f --wait=60 \\\n " +
+			"--kill-on-bad-exit=1 ./t\n" +
+			"srun --container-image='nvcr.io#a/b:1' --container-mounts=/d:/e t": "nvcr.io/a/b:1 /d:/e:false /f:/f:false",
 		"#SBATCH --container-image=a\nsrun --container-image=\"$IMAGE\" --container-mounts $M ./t": "a",
 		"# srun --container-image=a\ntrue": "host",
 	} {
@@ -129,7 +140,7 @@ func TestStepContainers(t *testing.T) {
 		}
 	}
 	for script, want := range map[string]string{
-		"srun --container-image=a x\nsrun --container-image=b x": "srun --container-image: b: all steps of a job run in its image, a",
+		"srun --container-image=a x\nsrun --container-image=b x": "srun --container-image: b: all steps of a job",
 		"srun --container-image=$I x":                            "add #SBATCH --container-image",
 		"srun --container-image=a --container-mounts=$M x":       "add #SBATCH --container-mounts",
 		"srun --container-image=podman://a x":                    "local daemon",
