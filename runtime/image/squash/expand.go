@@ -64,23 +64,23 @@ func inflate(from []byte, most int) ([]byte, error) {
 	return out, within(out, most, err)
 }
 
-// stream reads the codes of LZ4 and LZO, and writes their literals and matches. After an error, it reads zeros and
+// coded reads the codes of LZ4 and LZO, and writes their literals and matches. After an error, it reads zeros and
 // writes nothing.
-type stream struct {
+type coded struct {
 	from []byte
 	out  []byte
 	most int
 	err  error
 }
 
-func (s *stream) fail() {
+func (s *coded) fail() {
 	if s.err == nil {
 		s.err = damaged("a block cannot be decompressed")
 	}
 	s.from = nil
 }
 
-func (s *stream) byte() int {
+func (s *coded) byte() int {
 	if len(s.from) == 0 {
 		s.fail()
 		return 0
@@ -91,7 +91,7 @@ func (s *stream) byte() int {
 }
 
 // long reads the rest of a length: bytes of the value more, and a last byte.
-func (s *stream) long(more byte, each int) (n int) {
+func (s *coded) long(more byte, each int) (n int) {
 	for len(s.from) > 0 && s.from[0] == more && n <= s.most {
 		n += each
 		s.from = s.from[1:]
@@ -99,7 +99,7 @@ func (s *stream) long(more byte, each int) (n int) {
 	return n + s.byte()
 }
 
-func (s *stream) literals(n int) {
+func (s *coded) literals(n int) {
 	if n > len(s.from) || n > s.most-len(s.out) {
 		s.fail()
 		return
@@ -108,7 +108,7 @@ func (s *stream) literals(n int) {
 }
 
 // match repeats bytes that were written distance bytes ago. Both parts can overlap.
-func (s *stream) match(distance, n int) {
+func (s *coded) match(distance, n int) {
 	if distance < 1 || distance > len(s.out) || n > s.most-len(s.out) {
 		s.fail()
 		return
@@ -120,7 +120,7 @@ func (s *stream) match(distance, n int) {
 
 // lz4 decompresses a block of LZ4.
 func lz4(from []byte, most int) ([]byte, error) {
-	s := &stream{from: from, most: most}
+	s := &coded{from: from, most: most}
 	for s.err == nil {
 		token := s.byte()
 		n := token >> 4
@@ -142,7 +142,7 @@ func lz4(from []byte, most int) ([]byte, error) {
 
 // lzo decompresses a block of LZO1X.
 func lzo(from []byte, most int) ([]byte, error) {
-	s := &stream{from: from, most: most}
+	s := &coded{from: from, most: most}
 	before := 0 // literals after the last match; 4: a run of literals
 	if len(from) > 0 && from[0] > 17 {
 		n := s.byte() - 17
@@ -171,7 +171,7 @@ func lzo(from []byte, most int) ([]byte, error) {
 }
 
 // lzoMatch reads a match: its distance, its length, and the number of literals after it. The distance 0 is the end.
-func (s *stream) lzoMatch(code, before int) (distance, n, after int) {
+func (s *coded) lzoMatch(code, before int) (distance, n, after int) {
 	pair := func() int { return s.byte() | s.byte()<<8 }
 	switch {
 	case code >= 64:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// This file reads the container options of the steps in a script. Programs such as NeMo-Run write scripts in which
+// This file reads the container options of the steps in a script. Some programs write scripts in which
 // only the steps name an image. A step cannot have an image of its own, so the job gets the image of its steps.
 
 // stepCall matches a call of srun in a line of a script, and containerWord a container option in it.

@@ -125,7 +125,7 @@ func TestContainerEnv(t *testing.T) {
 	}
 }
 
-// TestStepContainers checks that a job gets the container of its steps, as programs such as NeMo-Run write them.
+// TestStepContainers checks that a job gets the container of its steps, as some programs write them.
 func TestStepContainers(t *testing.T) {
 	for script, want := range map[string]string{
 		"srun --output /x/y --container-image nvcr.io#a/b:1 --container-mounts /d:/e,/f --wait=60 \\\n " +
