@@ -132,7 +132,7 @@ func (x *JobSpec) ElementSpec(array string, index int32) *JobSpec {
 		DiskBytes: x.DiskBytes, SubmitDir: x.SubmitDir, Script: x.Script, Network: x.Network, BeginUnixMs: x.BeginUnixMs,
 		Launcher: x.Launcher, Warn: x.Warn, PriorityZero: x.PriorityZero, NotPreemptible: x.NotPreemptible,
 		CheckpointMs: x.CheckpointMs, Checkpoint: x.Checkpoint, Secrets: x.Secrets, Title: x.Title,
-		Progress: x.Progress, Element: e, After: x.ElementAfter(index),
+		Progress: x.Progress, Hang: x.Hang, Element: e, After: x.ElementAfter(index),
 		unknownFields: x.unknownFields,
 	}
 }

@@ -182,6 +182,71 @@ func (Cause) EnumDescriptor() ([]byte, []int) {
 	return file_messages_gang_proto_rawDescGZIP(), []int{1}
 }
 
+// Wait is what the threads of a task do while the task makes no progress.
+type Wait int32
+
+const (
+	Wait_WAIT_UNSPECIFIED Wait = 0 // unknown
+	Wait_WAIT_STOPPED     Wait = 1 // by a signal or a debugger
+	Wait_WAIT_RUNS        Wait = 2 // uses a CPU
+	Wait_WAIT_PEER        Wait = 3 // waits for a socket
+	Wait_WAIT_LOCK        Wait = 4 // waits for a lock or for another thread
+	Wait_WAIT_SLEEP       Wait = 5 // waits for a time
+	Wait_WAIT_DISK        Wait = 6 // waits for a disk or another device
+	Wait_WAIT_OTHER       Wait = 7
+)
+
+// Enum value maps for Wait.
+var (
+	Wait_name = map[int32]string{
+		0: "WAIT_UNSPECIFIED",
+		1: "WAIT_STOPPED",
+		2: "WAIT_RUNS",
+		3: "WAIT_PEER",
+		4: "WAIT_LOCK",
+		5: "WAIT_SLEEP",
+		6: "WAIT_DISK",
+		7: "WAIT_OTHER",
+	}
+	Wait_value = map[string]int32{
+		"WAIT_UNSPECIFIED": 0,
+		"WAIT_STOPPED":     1,
+		"WAIT_RUNS":        2,
+		"WAIT_PEER":        3,
+		"WAIT_LOCK":        4,
+		"WAIT_SLEEP":       5,
+		"WAIT_DISK":        6,
+		"WAIT_OTHER":       7,
+	}
+)
+
+func (x Wait) Enum() *Wait {
+	p := new(Wait)
+	*p = x
+	return p
+}
+
+func (x Wait) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Wait) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_gang_proto_enumTypes[2].Descriptor()
+}
+
+func (Wait) Type() protoreflect.EnumType {
+	return &file_messages_gang_proto_enumTypes[2]
+}
+
+func (x Wait) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Wait.Descriptor instead.
+func (Wait) EnumDescriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{2}
+}
+
 type ExitKind int32
 
 const (
@@ -230,11 +295,11 @@ func (x ExitKind) String() string {
 }
 
 func (ExitKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gang_proto_enumTypes[2].Descriptor()
+	return file_messages_gang_proto_enumTypes[3].Descriptor()
 }
 
 func (ExitKind) Type() protoreflect.EnumType {
-	return &file_messages_gang_proto_enumTypes[2]
+	return &file_messages_gang_proto_enumTypes[3]
 }
 
 func (x ExitKind) Number() protoreflect.EnumNumber {
@@ -243,7 +308,7 @@ func (x ExitKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExitKind.Descriptor instead.
 func (ExitKind) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{2}
+	return file_messages_gang_proto_rawDescGZIP(), []int{3}
 }
 
 // Fault is the party that caused a rank to never run. If an agent names no fault, FAULT_UNKNOWN applies.
@@ -283,11 +348,11 @@ func (x Fault) String() string {
 }
 
 func (Fault) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gang_proto_enumTypes[3].Descriptor()
+	return file_messages_gang_proto_enumTypes[4].Descriptor()
 }
 
 func (Fault) Type() protoreflect.EnumType {
-	return &file_messages_gang_proto_enumTypes[3]
+	return &file_messages_gang_proto_enumTypes[4]
 }
 
 func (x Fault) Number() protoreflect.EnumNumber {
@@ -296,7 +361,7 @@ func (x Fault) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Fault.Descriptor instead.
 func (Fault) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{3}
+	return file_messages_gang_proto_rawDescGZIP(), []int{4}
 }
 
 // OomScope is the memory limit that the kernel enforced when it killed a process of a rank.
@@ -336,11 +401,11 @@ func (x OomScope) String() string {
 }
 
 func (OomScope) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gang_proto_enumTypes[4].Descriptor()
+	return file_messages_gang_proto_enumTypes[5].Descriptor()
 }
 
 func (OomScope) Type() protoreflect.EnumType {
-	return &file_messages_gang_proto_enumTypes[4]
+	return &file_messages_gang_proto_enumTypes[5]
 }
 
 func (x OomScope) Number() protoreflect.EnumNumber {
@@ -349,7 +414,7 @@ func (x OomScope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OomScope.Descriptor instead.
 func (OomScope) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{4}
+	return file_messages_gang_proto_rawDescGZIP(), []int{5}
 }
 
 // EndedBy is a party other than the leader, the rank and the kernel's memory limits that ended a rank.
@@ -386,11 +451,11 @@ func (x EndedBy) String() string {
 }
 
 func (EndedBy) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gang_proto_enumTypes[5].Descriptor()
+	return file_messages_gang_proto_enumTypes[6].Descriptor()
 }
 
 func (EndedBy) Type() protoreflect.EnumType {
-	return &file_messages_gang_proto_enumTypes[5]
+	return &file_messages_gang_proto_enumTypes[6]
 }
 
 func (x EndedBy) Number() protoreflect.EnumNumber {
@@ -399,7 +464,7 @@ func (x EndedBy) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndedBy.Descriptor instead.
 func (EndedBy) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{5}
+	return file_messages_gang_proto_rawDescGZIP(), []int{6}
 }
 
 type SliceState int32
@@ -447,11 +512,11 @@ func (x SliceState) String() string {
 }
 
 func (SliceState) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gang_proto_enumTypes[6].Descriptor()
+	return file_messages_gang_proto_enumTypes[7].Descriptor()
 }
 
 func (SliceState) Type() protoreflect.EnumType {
-	return &file_messages_gang_proto_enumTypes[6]
+	return &file_messages_gang_proto_enumTypes[7]
 }
 
 func (x SliceState) Number() protoreflect.EnumNumber {
@@ -460,7 +525,7 @@ func (x SliceState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SliceState.Descriptor instead.
 func (SliceState) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{6}
+	return file_messages_gang_proto_rawDescGZIP(), []int{7}
 }
 
 // Order is the header of every command about an attempt. A node refuses an epoch that is older than the newest epoch
@@ -1769,6 +1834,123 @@ func (x *Warn) GetSubject() string {
 	return ""
 }
 
+// RankState is the state of one rank whose step does not change, or which does nothing.
+type RankState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Reports       bool                   `protobuf:"varint,3,opt,name=reports,proto3" json:"reports,omitempty"`                      // it has reported at least two steps
+	ChangedNs     int64                  `protobuf:"varint,4,opt,name=changed_ns,json=changedNs,proto3" json:"changed_ns,omitempty"` // when its step last changed, by the clock of the node's boot; without a step, when it began
+	QuietNs       int64                  `protobuf:"varint,5,opt,name=quiet_ns,json=quietNs,proto3" json:"quiet_ns,omitempty"`       // since when it uses neither CPU nor disk, by the same clock; 0: it uses them now
+	Late          bool                   `protobuf:"varint,6,opt,name=late,proto3" json:"late,omitempty"`                            // its step has not changed for longer than usual
+	Pause         string                 `protobuf:"bytes,7,opt,name=pause,proto3" json:"pause,omitempty"`                           // the reason of a pause that the task has announced; empty: none
+	Wait          Wait                   `protobuf:"varint,8,opt,name=wait,proto3,enum=synapse.v1.Wait" json:"wait,omitempty"`
+	Call          string                 `protobuf:"bytes,9,opt,name=call,proto3" json:"call,omitempty"`                                    // the system call of the first thread, such as recvfrom; empty: unknown, or none
+	UnreadBytes   int64                  `protobuf:"varint,10,opt,name=unread_bytes,json=unreadBytes,proto3" json:"unread_bytes,omitempty"` // that its sockets have received and that it has not read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankState) Reset() {
+	*x = RankState{}
+	mi := &file_messages_gang_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankState) ProtoMessage() {}
+
+func (x *RankState) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankState.ProtoReflect.Descriptor instead.
+func (*RankState) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RankState) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *RankState) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *RankState) GetReports() bool {
+	if x != nil {
+		return x.Reports
+	}
+	return false
+}
+
+func (x *RankState) GetChangedNs() int64 {
+	if x != nil {
+		return x.ChangedNs
+	}
+	return 0
+}
+
+func (x *RankState) GetQuietNs() int64 {
+	if x != nil {
+		return x.QuietNs
+	}
+	return 0
+}
+
+func (x *RankState) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
+func (x *RankState) GetPause() string {
+	if x != nil {
+		return x.Pause
+	}
+	return ""
+}
+
+func (x *RankState) GetWait() Wait {
+	if x != nil {
+		return x.Wait
+	}
+	return Wait_WAIT_UNSPECIFIED
+}
+
+func (x *RankState) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *RankState) GetUnreadBytes() int64 {
+	if x != nil {
+		return x.UnreadBytes
+	}
+	return 0
+}
+
 // RankSaved is the acknowledgement of one rank that it has saved a checkpoint.
 type RankSaved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1783,7 +1965,7 @@ type RankSaved struct {
 
 func (x *RankSaved) Reset() {
 	*x = RankSaved{}
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1977,7 @@ func (x *RankSaved) String() string {
 func (*RankSaved) ProtoMessage() {}
 
 func (x *RankSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1990,7 @@ func (x *RankSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSaved.ProtoReflect.Descriptor instead.
 func (*RankSaved) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+	return file_messages_gang_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RankSaved) GetRank() int32 {
@@ -1858,7 +2040,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2052,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2065,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{21}
+	return file_messages_gang_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Warned) GetOrigin() *Origin {
@@ -1921,7 +2103,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2115,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2128,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Stop) GetOrder() *Order {
@@ -1997,7 +2179,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2191,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2204,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Evidence) GetOomScope() OomScope {
@@ -2114,7 +2296,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2308,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2321,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -2255,7 +2437,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2449,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2462,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -2317,7 +2499,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2511,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2524,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{26}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -2377,7 +2559,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2571,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2584,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{27}
+	return file_messages_gang_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -2434,7 +2616,7 @@ type SliceReport struct {
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2628,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2641,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{28}
+	return file_messages_gang_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -2558,7 +2740,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2752,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2765,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{29}
+	return file_messages_gang_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -2663,7 +2845,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2857,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2870,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{30}
+	return file_messages_gang_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -2751,7 +2933,7 @@ type SliceRecord struct {
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2945,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2958,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{31}
+	return file_messages_gang_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -2980,7 +3162,20 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x0e\n" +
 	"\x02of\x18\x05 \x01(\x03R\x02of\x12\x18\n" +
 	"\arequest\x18\x06 \x01(\x04R\arequest\x12\x18\n" +
-	"\asubject\x18\a \x01(\tR\asubject\"\x81\x01\n" +
+	"\asubject\x18\a \x01(\tR\asubject\"\x8e\x02\n" +
+	"\tRankState\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x18\n" +
+	"\areports\x18\x03 \x01(\bR\areports\x12\x1d\n" +
+	"\n" +
+	"changed_ns\x18\x04 \x01(\x03R\tchangedNs\x12\x19\n" +
+	"\bquiet_ns\x18\x05 \x01(\x03R\aquietNs\x12\x12\n" +
+	"\x04late\x18\x06 \x01(\bR\x04late\x12\x14\n" +
+	"\x05pause\x18\a \x01(\tR\x05pause\x12$\n" +
+	"\x04wait\x18\b \x01(\x0e2\x10.synapse.v1.WaitR\x04wait\x12\x12\n" +
+	"\x04call\x18\t \x01(\tR\x04call\x12!\n" +
+	"\funread_bytes\x18\n" +
+	" \x01(\x03R\vunreadBytes\"\x81\x01\n" +
 	"\tRankSaved\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x14\n" +
@@ -3110,7 +3305,18 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x0fCAUSE_GPU_FAULT\x10\x0f\x12\x12\n" +
 	"\x0eCAUSE_REQUEUED\x10\x10\x12\x12\n" +
 	"\x0eCAUSE_START_BY\x10\x11\x12\x10\n" +
-	"\fCAUSE_UNWELL\x10\x12*\xe1\x01\n" +
+	"\fCAUSE_UNWELL\x10\x12*\x8a\x01\n" +
+	"\x04Wait\x12\x14\n" +
+	"\x10WAIT_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fWAIT_STOPPED\x10\x01\x12\r\n" +
+	"\tWAIT_RUNS\x10\x02\x12\r\n" +
+	"\tWAIT_PEER\x10\x03\x12\r\n" +
+	"\tWAIT_LOCK\x10\x04\x12\x0e\n" +
+	"\n" +
+	"WAIT_SLEEP\x10\x05\x12\r\n" +
+	"\tWAIT_DISK\x10\x06\x12\x0e\n" +
+	"\n" +
+	"WAIT_OTHER\x10\a*\xe1\x01\n" +
 	"\bExitKind\x12\x19\n" +
 	"\x15EXIT_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10EXIT_KIND_EXITED\x10\x01\x12\x1b\n" +
@@ -3156,119 +3362,122 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 	return file_messages_gang_proto_rawDescData
 }
 
-var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
-	(ExitKind)(0),        // 2: synapse.v1.ExitKind
-	(Fault)(0),           // 3: synapse.v1.Fault
-	(OomScope)(0),        // 4: synapse.v1.OomScope
-	(EndedBy)(0),         // 5: synapse.v1.EndedBy
-	(SliceState)(0),      // 6: synapse.v1.SliceState
-	(*Order)(nil),        // 7: synapse.v1.Order
-	(*Origin)(nil),       // 8: synapse.v1.Origin
-	(*Member)(nil),       // 9: synapse.v1.Member
-	(*Grant)(nil),        // 10: synapse.v1.Grant
-	(*Reserve)(nil),      // 11: synapse.v1.Reserve
-	(*Reserved)(nil),     // 12: synapse.v1.Reserved
-	(*Refused)(nil),      // 13: synapse.v1.Refused
-	(*Abort)(nil),        // 14: synapse.v1.Abort
-	(*Aborted)(nil),      // 15: synapse.v1.Aborted
-	(*Commit)(nil),       // 16: synapse.v1.Commit
-	(*Committed)(nil),    // 17: synapse.v1.Committed
-	(*Prepared)(nil),     // 18: synapse.v1.Prepared
-	(*Expired)(nil),      // 19: synapse.v1.Expired
-	(*Peer)(nil),         // 20: synapse.v1.Peer
-	(*Rendezvous)(nil),   // 21: synapse.v1.Rendezvous
-	(*Roster)(nil),       // 22: synapse.v1.Roster
-	(*Start)(nil),        // 23: synapse.v1.Start
-	(*Lacking)(nil),      // 24: synapse.v1.Lacking
-	(*Started)(nil),      // 25: synapse.v1.Started
-	(*Warn)(nil),         // 26: synapse.v1.Warn
-	(*RankSaved)(nil),    // 27: synapse.v1.RankSaved
-	(*Warned)(nil),       // 28: synapse.v1.Warned
-	(*Stop)(nil),         // 29: synapse.v1.Stop
-	(*Evidence)(nil),     // 30: synapse.v1.Evidence
-	(*Exit)(nil),         // 31: synapse.v1.Exit
-	(*Exited)(nil),       // 32: synapse.v1.Exited
-	(*Ended)(nil),        // 33: synapse.v1.Ended
-	(*Forget)(nil),       // 34: synapse.v1.Forget
-	(*SliceReport)(nil),  // 35: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 36: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 37: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 38: synapse.v1.SliceRecord
-	(*Token)(nil),        // 39: synapse.v1.Token
-	(*Incarnation)(nil),  // 40: synapse.v1.Incarnation
-	(*Resources)(nil),    // 41: synapse.v1.Resources
-	(*GpuShare)(nil),     // 42: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 43: synapse.v1.JobSpec
+	(Wait)(0),            // 2: synapse.v1.Wait
+	(ExitKind)(0),        // 3: synapse.v1.ExitKind
+	(Fault)(0),           // 4: synapse.v1.Fault
+	(OomScope)(0),        // 5: synapse.v1.OomScope
+	(EndedBy)(0),         // 6: synapse.v1.EndedBy
+	(SliceState)(0),      // 7: synapse.v1.SliceState
+	(*Order)(nil),        // 8: synapse.v1.Order
+	(*Origin)(nil),       // 9: synapse.v1.Origin
+	(*Member)(nil),       // 10: synapse.v1.Member
+	(*Grant)(nil),        // 11: synapse.v1.Grant
+	(*Reserve)(nil),      // 12: synapse.v1.Reserve
+	(*Reserved)(nil),     // 13: synapse.v1.Reserved
+	(*Refused)(nil),      // 14: synapse.v1.Refused
+	(*Abort)(nil),        // 15: synapse.v1.Abort
+	(*Aborted)(nil),      // 16: synapse.v1.Aborted
+	(*Commit)(nil),       // 17: synapse.v1.Commit
+	(*Committed)(nil),    // 18: synapse.v1.Committed
+	(*Prepared)(nil),     // 19: synapse.v1.Prepared
+	(*Expired)(nil),      // 20: synapse.v1.Expired
+	(*Peer)(nil),         // 21: synapse.v1.Peer
+	(*Rendezvous)(nil),   // 22: synapse.v1.Rendezvous
+	(*Roster)(nil),       // 23: synapse.v1.Roster
+	(*Start)(nil),        // 24: synapse.v1.Start
+	(*Lacking)(nil),      // 25: synapse.v1.Lacking
+	(*Started)(nil),      // 26: synapse.v1.Started
+	(*Warn)(nil),         // 27: synapse.v1.Warn
+	(*RankState)(nil),    // 28: synapse.v1.RankState
+	(*RankSaved)(nil),    // 29: synapse.v1.RankSaved
+	(*Warned)(nil),       // 30: synapse.v1.Warned
+	(*Stop)(nil),         // 31: synapse.v1.Stop
+	(*Evidence)(nil),     // 32: synapse.v1.Evidence
+	(*Exit)(nil),         // 33: synapse.v1.Exit
+	(*Exited)(nil),       // 34: synapse.v1.Exited
+	(*Ended)(nil),        // 35: synapse.v1.Ended
+	(*Forget)(nil),       // 36: synapse.v1.Forget
+	(*SliceReport)(nil),  // 37: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 38: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 39: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 40: synapse.v1.SliceRecord
+	(*Token)(nil),        // 41: synapse.v1.Token
+	(*Incarnation)(nil),  // 42: synapse.v1.Incarnation
+	(*Resources)(nil),    // 43: synapse.v1.Resources
+	(*GpuShare)(nil),     // 44: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 45: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	39, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	40, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	39, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	40, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	41, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	41, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	42, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
-	7,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
-	9,  // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
-	8,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
-	10, // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
-	8,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
+	41, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	42, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	41, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	42, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	43, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	43, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	44, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	8,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
+	10, // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
+	9,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
+	11, // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
+	9,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	36, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
-	7,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
-	8,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
-	7,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	43, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
-	9,  // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
-	8,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
-	8,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
-	8,  // 21: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
-	20, // 22: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
-	7,  // 23: synapse.v1.Start.order:type_name -> synapse.v1.Order
-	21, // 24: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
-	22, // 25: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
-	8,  // 26: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
-	8,  // 27: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
-	7,  // 28: synapse.v1.Warn.order:type_name -> synapse.v1.Order
+	38, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	8,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
+	9,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
+	8,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
+	45, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	10, // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
+	9,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
+	9,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
+	9,  // 21: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
+	21, // 22: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
+	8,  // 23: synapse.v1.Start.order:type_name -> synapse.v1.Order
+	22, // 24: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
+	23, // 25: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
+	9,  // 26: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
+	9,  // 27: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
+	8,  // 28: synapse.v1.Warn.order:type_name -> synapse.v1.Order
 	1,  // 29: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
-	8,  // 30: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
-	27, // 31: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
-	7,  // 32: synapse.v1.Stop.order:type_name -> synapse.v1.Order
-	1,  // 33: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
-	4,  // 34: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
-	5,  // 35: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
-	2,  // 36: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
-	3,  // 37: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	30, // 38: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
-	8,  // 39: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	31, // 40: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
-	8,  // 41: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	31, // 42: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
-	7,  // 43: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	39, // 44: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
-	6,  // 45: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
-	10, // 46: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	31, // 47: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	41, // 48: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	41, // 49: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	42, // 50: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	35, // 51: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	38, // 52: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	39, // 53: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
-	6,  // 54: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
-	10, // 55: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	31, // 56: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	43, // 57: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
-	1,  // 58: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	2,  // 30: synapse.v1.RankState.wait:type_name -> synapse.v1.Wait
+	9,  // 31: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
+	29, // 32: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
+	8,  // 33: synapse.v1.Stop.order:type_name -> synapse.v1.Order
+	1,  // 34: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
+	5,  // 35: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
+	6,  // 36: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
+	3,  // 37: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
+	4,  // 38: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
+	32, // 39: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
+	9,  // 40: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
+	33, // 41: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	9,  // 42: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
+	33, // 43: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	8,  // 44: synapse.v1.Forget.order:type_name -> synapse.v1.Order
+	41, // 45: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	7,  // 46: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
+	11, // 47: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
+	33, // 48: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	43, // 49: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	43, // 50: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	44, // 51: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	37, // 52: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	40, // 53: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	41, // 54: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	7,  // 55: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
+	11, // 56: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
+	33, // 57: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	45, // 58: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	1,  // 59: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_messages_gang_proto_init() }
@@ -3283,8 +3492,8 @@ func file_messages_gang_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   32,
+			NumEnums:      8,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1225,6 +1225,103 @@ func (m *Warn) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *RankState) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *RankState) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *RankState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.UnreadBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UnreadBytes))
+		i--
+		dAtA[i] = 0x50
+	}
+	if len(m.Call) > 0 {
+		i -= len(m.Call)
+		copy(dAtA[i:], m.Call)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Call)))
+		i--
+		dAtA[i] = 0x4a
+	}
+	if m.Wait != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Wait))
+		i--
+		dAtA[i] = 0x40
+	}
+	if len(m.Pause) > 0 {
+		i -= len(m.Pause)
+		copy(dAtA[i:], m.Pause)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Pause)))
+		i--
+		dAtA[i] = 0x3a
+	}
+	if m.Late {
+		i--
+		if m.Late {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.QuietNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QuietNs))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.ChangedNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ChangedNs))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Reports {
+		i--
+		if m.Reports {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Step != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Step))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Rank != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Rank))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *RankSaved) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -2794,6 +2891,48 @@ func (m *Warn) SizeVT() (n int) {
 	l = len(m.Subject)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *RankState) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Rank != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Rank))
+	}
+	if m.Step != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Step))
+	}
+	if m.Reports {
+		n += 2
+	}
+	if m.ChangedNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ChangedNs))
+	}
+	if m.QuietNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.QuietNs))
+	}
+	if m.Late {
+		n += 2
+	}
+	l = len(m.Pause)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Wait != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Wait))
+	}
+	l = len(m.Call)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.UnreadBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.UnreadBytes))
 	}
 	n += len(m.unknownFields)
 	return n

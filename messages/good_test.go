@@ -67,7 +67,8 @@ func goodMessages() []validator {
 		&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "c1"},
 		&LedgerRecord{Epoch: 1, ClusterId: "c1"},
 		&Rejected{Epoch: 1, Reason: RejectReason_REJECT_REASON_MALFORMED}, &Heartbeat{Origin: goodOrigin, Epoch: 1},
-		&Heartbeat{Origin: goodOrigin, Epoch: 1, Progress: []*AttemptProgress{{Token: &Token{Epoch: 1}, Job: "j-1"}}},
+		&Heartbeat{Origin: goodOrigin, Epoch: 1, Progress: []*AttemptProgress{{Token: &Token{Epoch: 1}, Job: "j-1",
+			Quiet: []*RankState{{Rank: 1, QuietNs: 7}}}}},
 		&Report{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger}, &Report{Origin: goodOrigin, Epoch: 1, Ledger: two},
 
 		goodSpec(), &Submit{Principal: goodCaller, Spec: goodSpec()}, &Cancel{Principal: goodCaller, Job: "j-1"},

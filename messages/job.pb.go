@@ -231,6 +231,59 @@ func (AfterEnd) EnumDescriptor() ([]byte, []int) {
 	return file_messages_job_proto_rawDescGZIP(), []int{3}
 }
 
+// HangAction is what follows when no rank of a job makes progress any more.
+type HangAction int32
+
+const (
+	HangAction_HANG_ACTION_UNSPECIFIED HangAction = 0 // same as HANG_ACTION_REPORT
+	HangAction_HANG_ACTION_REPORT      HangAction = 1 // the job's status names the rank that stopped first
+	HangAction_HANG_ACTION_RESTART     HangAction = 2 // also ends the attempt, which counts against restart.limit
+	HangAction_HANG_ACTION_NONE        HangAction = 3 // hangs are not detected
+)
+
+// Enum value maps for HangAction.
+var (
+	HangAction_name = map[int32]string{
+		0: "HANG_ACTION_UNSPECIFIED",
+		1: "HANG_ACTION_REPORT",
+		2: "HANG_ACTION_RESTART",
+		3: "HANG_ACTION_NONE",
+	}
+	HangAction_value = map[string]int32{
+		"HANG_ACTION_UNSPECIFIED": 0,
+		"HANG_ACTION_REPORT":      1,
+		"HANG_ACTION_RESTART":     2,
+		"HANG_ACTION_NONE":        3,
+	}
+)
+
+func (x HangAction) Enum() *HangAction {
+	p := new(HangAction)
+	*p = x
+	return p
+}
+
+func (x HangAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HangAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_job_proto_enumTypes[4].Descriptor()
+}
+
+func (HangAction) Type() protoreflect.EnumType {
+	return &file_messages_job_proto_enumTypes[4]
+}
+
+func (x HangAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HangAction.Descriptor instead.
+func (HangAction) EnumDescriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{4}
+}
+
 // GangSpec is the shape of a gang: either replicas of JobSpec.each, or a total that is split with one task per node.
 type GangSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1053,6 +1106,68 @@ func (x *Element) GetArrival() uint64 {
 	return 0
 }
 
+// HangSpec is what the scheduler does about hangs of a job that reports progress.
+type HangSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Then  HangAction             `protobuf:"varint,1,opt,name=then,proto3,enum=synapse.v1.HangAction" json:"then,omitempty"`
+	// Shortest time without a step that counts as a hang. 0: the default. A job with long steps gets more time.
+	FloorMs       int64 `protobuf:"varint,2,opt,name=floor_ms,json=floorMs,proto3" json:"floor_ms,omitempty"`
+	Dump          int32 `protobuf:"varint,3,opt,name=dump,proto3" json:"dump,omitempty"` // signal that makes a task print its stacks; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HangSpec) Reset() {
+	*x = HangSpec{}
+	mi := &file_messages_job_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HangSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HangSpec) ProtoMessage() {}
+
+func (x *HangSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HangSpec.ProtoReflect.Descriptor instead.
+func (*HangSpec) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *HangSpec) GetThen() HangAction {
+	if x != nil {
+		return x.Then
+	}
+	return HangAction_HANG_ACTION_UNSPECIFIED
+}
+
+func (x *HangSpec) GetFloorMs() int64 {
+	if x != nil {
+		return x.FloorMs
+	}
+	return 0
+}
+
+func (x *HangSpec) GetDump() int32 {
+	if x != nil {
+		return x.Dump
+	}
+	return 0
+}
+
 // ProgressSpec is the way in which the tasks of a job report their progress, in addition to the file $SYNAPSE_PROGRESS.
 type ProgressSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1065,7 +1180,7 @@ type ProgressSpec struct {
 
 func (x *ProgressSpec) Reset() {
 	*x = ProgressSpec{}
-	mi := &file_messages_job_proto_msgTypes[13]
+	mi := &file_messages_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1192,7 @@ func (x *ProgressSpec) String() string {
 func (*ProgressSpec) ProtoMessage() {}
 
 func (x *ProgressSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[13]
+	mi := &file_messages_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1205,7 @@ func (x *ProgressSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressSpec.ProtoReflect.Descriptor instead.
 func (*ProgressSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{13}
+	return file_messages_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProgressSpec) GetPattern() string {
@@ -1155,6 +1270,7 @@ type JobSpec struct {
 	Secrets       []*Secret       `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	Checkpoint    *CheckpointSpec `protobuf:"bytes,50,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // unset: the job is stopped without a request to save
 	Progress      *ProgressSpec   `protobuf:"bytes,44,opt,name=progress,proto3" json:"progress,omitempty"`     // unset: no pattern
+	Hang          *HangSpec       `protobuf:"bytes,56,opt,name=hang,proto3" json:"hang,omitempty"`             // unset: hangs are reported
 	Title         string          `protobuf:"bytes,43,opt,name=title,proto3" json:"title,omitempty"`           // the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1162,7 +1278,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_messages_job_proto_msgTypes[14]
+	mi := &file_messages_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1290,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[14]
+	mi := &file_messages_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1303,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{14}
+	return file_messages_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobSpec) GetName() string {
@@ -1477,6 +1593,13 @@ func (x *JobSpec) GetProgress() *ProgressSpec {
 	return nil
 }
 
+func (x *JobSpec) GetHang() *HangSpec {
+	if x != nil {
+		return x.Hang
+	}
+	return nil
+}
+
 func (x *JobSpec) GetTitle() string {
 	if x != nil {
 		return x.Title
@@ -1549,10 +1672,14 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x05first\x18\x04 \x01(\x05R\x05first\x12\x12\n" +
 	"\x04last\x18\x05 \x01(\x05R\x04last\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x18\n" +
-	"\aarrival\x18\a \x01(\x04R\aarrival\"K\n" +
+	"\aarrival\x18\a \x01(\x04R\aarrival\"e\n" +
+	"\bHangSpec\x12*\n" +
+	"\x04then\x18\x01 \x01(\x0e2\x16.synapse.v1.HangActionR\x04then\x12\x19\n" +
+	"\bfloor_ms\x18\x02 \x01(\x03R\afloorMs\x12\x12\n" +
+	"\x04dump\x18\x03 \x01(\x05R\x04dump\"K\n" +
 	"\fProgressSpec\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12!\n" +
-	"\fkubeflow_off\x18\x02 \x01(\bR\vkubeflowOff\"\xc0\f\n" +
+	"\fkubeflow_off\x18\x02 \x01(\bR\vkubeflowOff\"\xea\f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -1599,7 +1726,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x182 \x01(\v2\x1a.synapse.v1.CheckpointSpecR\n" +
 	"checkpoint\x124\n" +
-	"\bprogress\x18, \x01(\v2\x18.synapse.v1.ProgressSpecR\bprogress\x12\x14\n" +
+	"\bprogress\x18, \x01(\v2\x18.synapse.v1.ProgressSpecR\bprogress\x12(\n" +
+	"\x04hang\x188 \x01(\v2\x14.synapse.v1.HangSpecR\x04hang\x12\x14\n" +
 	"\x05title\x18+ \x01(\tR\x05title*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
@@ -1620,7 +1748,13 @@ const file_messages_job_proto_rawDesc = "" +
 	"\rAFTER_END_ANY\x10\x02\x12\x14\n" +
 	"\x10AFTER_END_FAILED\x10\x03\x12\x15\n" +
 	"\x11AFTER_END_STARTED\x10\x04\x12\x15\n" +
-	"\x11AFTER_END_ELEMENT\x10\x05B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x11AFTER_END_ELEMENT\x10\x05*p\n" +
+	"\n" +
+	"HangAction\x12\x1b\n" +
+	"\x17HANG_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12HANG_ACTION_REPORT\x10\x01\x12\x17\n" +
+	"\x13HANG_ACTION_RESTART\x10\x02\x12\x14\n" +
+	"\x10HANG_ACTION_NONE\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_job_proto_rawDescOnce sync.Once
@@ -1634,67 +1768,71 @@ func file_messages_job_proto_rawDescGZIP() []byte {
 	return file_messages_job_proto_rawDescData
 }
 
-var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_messages_job_proto_goTypes = []any{
 	(Split)(0),             // 0: synapse.v1.Split
 	(SaveAck)(0),           // 1: synapse.v1.SaveAck
 	(SaveCommit)(0),        // 2: synapse.v1.SaveCommit
 	(AfterEnd)(0),          // 3: synapse.v1.AfterEnd
-	(*GangSpec)(nil),       // 4: synapse.v1.GangSpec
-	(*TopologySpec)(nil),   // 5: synapse.v1.TopologySpec
-	(*StopSpec)(nil),       // 6: synapse.v1.StopSpec
-	(*WarnSpec)(nil),       // 7: synapse.v1.WarnSpec
-	(*CheckpointSpec)(nil), // 8: synapse.v1.CheckpointSpec
-	(*RestartSpec)(nil),    // 9: synapse.v1.RestartSpec
-	(*Script)(nil),         // 10: synapse.v1.Script
-	(*Secret)(nil),         // 11: synapse.v1.Secret
-	(*Secrets)(nil),        // 12: synapse.v1.Secrets
-	(*After)(nil),          // 13: synapse.v1.After
-	(*IndexRange)(nil),     // 14: synapse.v1.IndexRange
-	(*ArraySpec)(nil),      // 15: synapse.v1.ArraySpec
-	(*Element)(nil),        // 16: synapse.v1.Element
-	(*ProgressSpec)(nil),   // 17: synapse.v1.ProgressSpec
-	(*JobSpec)(nil),        // 18: synapse.v1.JobSpec
-	(*Resources)(nil),      // 19: synapse.v1.Resources
-	(*Label)(nil),          // 20: synapse.v1.Label
-	(*EnvVar)(nil),         // 21: synapse.v1.EnvVar
-	(*Mount)(nil),          // 22: synapse.v1.Mount
-	(Network)(0),           // 23: synapse.v1.Network
-	(Launch)(0),            // 24: synapse.v1.Launch
+	(HangAction)(0),        // 4: synapse.v1.HangAction
+	(*GangSpec)(nil),       // 5: synapse.v1.GangSpec
+	(*TopologySpec)(nil),   // 6: synapse.v1.TopologySpec
+	(*StopSpec)(nil),       // 7: synapse.v1.StopSpec
+	(*WarnSpec)(nil),       // 8: synapse.v1.WarnSpec
+	(*CheckpointSpec)(nil), // 9: synapse.v1.CheckpointSpec
+	(*RestartSpec)(nil),    // 10: synapse.v1.RestartSpec
+	(*Script)(nil),         // 11: synapse.v1.Script
+	(*Secret)(nil),         // 12: synapse.v1.Secret
+	(*Secrets)(nil),        // 13: synapse.v1.Secrets
+	(*After)(nil),          // 14: synapse.v1.After
+	(*IndexRange)(nil),     // 15: synapse.v1.IndexRange
+	(*ArraySpec)(nil),      // 16: synapse.v1.ArraySpec
+	(*Element)(nil),        // 17: synapse.v1.Element
+	(*HangSpec)(nil),       // 18: synapse.v1.HangSpec
+	(*ProgressSpec)(nil),   // 19: synapse.v1.ProgressSpec
+	(*JobSpec)(nil),        // 20: synapse.v1.JobSpec
+	(*Resources)(nil),      // 21: synapse.v1.Resources
+	(*Label)(nil),          // 22: synapse.v1.Label
+	(*EnvVar)(nil),         // 23: synapse.v1.EnvVar
+	(*Mount)(nil),          // 24: synapse.v1.Mount
+	(Network)(0),           // 25: synapse.v1.Network
+	(Launch)(0),            // 26: synapse.v1.Launch
 }
 var file_messages_job_proto_depIdxs = []int32{
-	19, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
+	21, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
 	0,  // 1: synapse.v1.GangSpec.split:type_name -> synapse.v1.Split
 	1,  // 2: synapse.v1.CheckpointSpec.ack:type_name -> synapse.v1.SaveAck
 	2,  // 3: synapse.v1.CheckpointSpec.commit:type_name -> synapse.v1.SaveCommit
-	11, // 4: synapse.v1.Secrets.secrets:type_name -> synapse.v1.Secret
+	12, // 4: synapse.v1.Secrets.secrets:type_name -> synapse.v1.Secret
 	3,  // 5: synapse.v1.After.end:type_name -> synapse.v1.AfterEnd
-	14, // 6: synapse.v1.ArraySpec.indices:type_name -> synapse.v1.IndexRange
-	20, // 7: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
-	4,  // 8: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
-	19, // 9: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
-	5,  // 10: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
-	20, // 11: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
-	21, // 12: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
-	22, // 13: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
-	6,  // 14: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
-	9,  // 15: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
-	10, // 16: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
-	23, // 17: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
-	24, // 18: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
-	7,  // 19: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
-	13, // 20: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
-	15, // 21: synapse.v1.JobSpec.array:type_name -> synapse.v1.ArraySpec
-	16, // 22: synapse.v1.JobSpec.element:type_name -> synapse.v1.Element
-	11, // 23: synapse.v1.JobSpec.secrets:type_name -> synapse.v1.Secret
-	8,  // 24: synapse.v1.JobSpec.checkpoint:type_name -> synapse.v1.CheckpointSpec
-	17, // 25: synapse.v1.JobSpec.progress:type_name -> synapse.v1.ProgressSpec
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	15, // 6: synapse.v1.ArraySpec.indices:type_name -> synapse.v1.IndexRange
+	4,  // 7: synapse.v1.HangSpec.then:type_name -> synapse.v1.HangAction
+	22, // 8: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
+	5,  // 9: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
+	21, // 10: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
+	6,  // 11: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
+	22, // 12: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
+	23, // 13: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
+	24, // 14: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
+	7,  // 15: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
+	10, // 16: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
+	11, // 17: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
+	25, // 18: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
+	26, // 19: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
+	8,  // 20: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
+	14, // 21: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
+	16, // 22: synapse.v1.JobSpec.array:type_name -> synapse.v1.ArraySpec
+	17, // 23: synapse.v1.JobSpec.element:type_name -> synapse.v1.Element
+	12, // 24: synapse.v1.JobSpec.secrets:type_name -> synapse.v1.Secret
+	9,  // 25: synapse.v1.JobSpec.checkpoint:type_name -> synapse.v1.CheckpointSpec
+	19, // 26: synapse.v1.JobSpec.progress:type_name -> synapse.v1.ProgressSpec
+	18, // 27: synapse.v1.JobSpec.hang:type_name -> synapse.v1.HangSpec
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }
@@ -1708,8 +1846,8 @@ func file_messages_job_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_job_proto_rawDesc), len(file_messages_job_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   15,
+			NumEnums:      5,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

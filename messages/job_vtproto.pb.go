@@ -716,6 +716,54 @@ func (m *Element) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *HangSpec) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *HangSpec) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *HangSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Dump != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Dump))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.FloorMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FloorMs))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Then != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Then))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *ProgressSpec) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -795,6 +843,18 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Hang != nil {
+		size, err := m.Hang.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xc2
 	}
 	if m.Checkpoint != nil {
 		size, err := m.Checkpoint.MarshalToSizedBufferVT(dAtA[:i])
@@ -1481,6 +1541,25 @@ func (m *Element) SizeVT() (n int) {
 	return n
 }
 
+func (m *HangSpec) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Then != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Then))
+	}
+	if m.FloorMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FloorMs))
+	}
+	if m.Dump != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Dump))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *ProgressSpec) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -1674,6 +1753,10 @@ func (m *JobSpec) SizeVT() (n int) {
 	}
 	if m.Checkpoint != nil {
 		l = m.Checkpoint.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Hang != nil {
+		l = m.Hang.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)

@@ -662,6 +662,10 @@ type AttemptProgress struct {
 	AgeMs         int64                  `protobuf:"varint,8,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`             // since a step last changed on this node
 	Garbage       int64                  `protobuf:"varint,9,opt,name=garbage,proto3" json:"garbage,omitempty"`                      // reports of the tasks on this node that were not understood
 	Metrics       []*Metric              `protobuf:"bytes,10,rep,name=metrics,proto3" json:"metrics,omitempty"`                      // of the first rank on this node that reports some
+	Quiet         []*RankState           `protobuf:"bytes,11,rep,name=quiet,proto3" json:"quiet,omitempty"`                          // of the ranks on this node that make no progress, in rank order
+	Active        int32                  `protobuf:"varint,12,opt,name=active,proto3" json:"active,omitempty"`                       // number of the other ranks on this node whose state is known
+	OnTime        int32                  `protobuf:"varint,14,opt,name=on_time,json=onTime,proto3" json:"on_time,omitempty"`         // number of active ranks that report steps
+	SentNs        int64                  `protobuf:"varint,13,opt,name=sent_ns,json=sentNs,proto3" json:"sent_ns,omitempty"`         // when this was sent, by the clock of the node's boot
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -764,6 +768,34 @@ func (x *AttemptProgress) GetMetrics() []*Metric {
 		return x.Metrics
 	}
 	return nil
+}
+
+func (x *AttemptProgress) GetQuiet() []*RankState {
+	if x != nil {
+		return x.Quiet
+	}
+	return nil
+}
+
+func (x *AttemptProgress) GetActive() int32 {
+	if x != nil {
+		return x.Active
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetOnTime() int32 {
+	if x != nil {
+		return x.OnTime
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetSentNs() int64 {
+	if x != nil {
+		return x.SentNs
+	}
+	return 0
 }
 
 // Node → Rack, every heartbeat interval. Has the ledger if the leader has not acknowledged its version, or if the
@@ -1051,7 +1083,7 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x120\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x18.synapse.v1.RejectReasonR\x06reason\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x129\n" +
-	"\vincarnation\x18\x04 \x01(\v2\x17.synapse.v1.IncarnationR\vincarnation\"\xb2\x02\n" +
+	"\vincarnation\x18\x04 \x01(\v2\x17.synapse.v1.IncarnationR\vincarnation\"\xa9\x03\n" +
 	"\x0fAttemptProgress\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
@@ -1065,7 +1097,11 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x06age_ms\x18\b \x01(\x03R\x05ageMs\x12\x18\n" +
 	"\agarbage\x18\t \x01(\x03R\agarbage\x12,\n" +
 	"\ametrics\x18\n" +
-	" \x03(\v2\x12.synapse.v1.MetricR\ametrics\"\x92\x02\n" +
+	" \x03(\v2\x12.synapse.v1.MetricR\ametrics\x12+\n" +
+	"\x05quiet\x18\v \x03(\v2\x15.synapse.v1.RankStateR\x05quiet\x12\x16\n" +
+	"\x06active\x18\f \x01(\x05R\x06active\x12\x17\n" +
+	"\aon_time\x18\x0e \x01(\x05R\x06onTime\x12\x17\n" +
+	"\asent_ns\x18\r \x01(\x03R\x06sentNs\"\x92\x02\n" +
 	"\tHeartbeat\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
@@ -1126,6 +1162,7 @@ var file_messages_membership_proto_goTypes = []any{
 	(*Incarnation)(nil),     // 18: synapse.v1.Incarnation
 	(*Token)(nil),           // 19: synapse.v1.Token
 	(*Metric)(nil),          // 20: synapse.v1.Metric
+	(*RankState)(nil),       // 21: synapse.v1.RankState
 }
 var file_messages_membership_proto_depIdxs = []int32{
 	12, // 0: synapse.v1.Announcement.total:type_name -> synapse.v1.Resources
@@ -1143,17 +1180,18 @@ var file_messages_membership_proto_depIdxs = []int32{
 	18, // 12: synapse.v1.Rejected.incarnation:type_name -> synapse.v1.Incarnation
 	19, // 13: synapse.v1.AttemptProgress.token:type_name -> synapse.v1.Token
 	20, // 14: synapse.v1.AttemptProgress.metrics:type_name -> synapse.v1.Metric
-	16, // 15: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
-	17, // 16: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
-	8,  // 17: synapse.v1.Heartbeat.progress:type_name -> synapse.v1.AttemptProgress
-	18, // 18: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
-	16, // 19: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
-	17, // 20: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	21, // 15: synapse.v1.AttemptProgress.quiet:type_name -> synapse.v1.RankState
+	16, // 16: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
+	17, // 17: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
+	8,  // 18: synapse.v1.Heartbeat.progress:type_name -> synapse.v1.AttemptProgress
+	18, // 19: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
+	16, // 20: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
+	17, // 21: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_messages_membership_proto_init() }

@@ -588,6 +588,33 @@ func (m *AttemptProgress) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OnTime != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OnTime))
+		i--
+		dAtA[i] = 0x70
+	}
+	if m.SentNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SentNs))
+		i--
+		dAtA[i] = 0x68
+	}
+	if m.Active != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Active))
+		i--
+		dAtA[i] = 0x60
+	}
+	if len(m.Quiet) > 0 {
+		for iNdEx := len(m.Quiet) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Quiet[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x5a
+		}
+	}
 	if len(m.Metrics) > 0 {
 		for iNdEx := len(m.Metrics) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Metrics[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -1115,6 +1142,21 @@ func (m *AttemptProgress) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if len(m.Quiet) > 0 {
+		for _, e := range m.Quiet {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.Active != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Active))
+	}
+	if m.SentNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SentNs))
+	}
+	if m.OnTime != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.OnTime))
 	}
 	n += len(m.unknownFields)
 	return n

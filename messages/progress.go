@@ -93,6 +93,10 @@ func (x *AttemptProgress) valid() error {
 		between("age_ms", x.GetAgeMs(), 0, MaxDurationMs),
 		between("garbage", x.GetGarbage(), 0, MaxSteps),
 		parts("metrics", x.GetMetrics(), 0, MaxMetrics),
+		parts("quiet", x.GetQuiet(), 0, MaxGangTasks),
+		between("active", int64(x.GetActive()), 0, MaxGangTasks),
+		between("on_time", int64(x.GetOnTime()), 0, MaxGangTasks),
+		between("sent_ns", x.GetSentNs(), 0, 1<<62),
 	)
 }
 

@@ -1688,6 +1688,107 @@ func (x *Verdict) GetExplanation() string {
 	return ""
 }
 
+// Stall is the finding that no rank of an attempt makes progress.
+type Stall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`                                    // the rank that stopped first, or -1 if no rank stands out
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`                                     // of that rank
+	Wait          Wait                   `protobuf:"varint,3,opt,name=wait,proto3,enum=synapse.v1.Wait" json:"wait,omitempty"`               // what that rank does
+	Call          string                 `protobuf:"bytes,4,opt,name=call,proto3" json:"call,omitempty"`                                     // its system call
+	SinceUnixMs   int64                  `protobuf:"varint,5,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"` // when that rank stopped, or the last step of all ranks, by the leader's wall clock
+	Step          int64                  `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`                                    // the lowest step
+	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`                                     // all of this in one sentence
+	Why           string                 `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`                                       // the evidence by which the rank was chosen; empty: no rank was
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stall) Reset() {
+	*x = Stall{}
+	mi := &file_messages_record_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stall) ProtoMessage() {}
+
+func (x *Stall) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stall.ProtoReflect.Descriptor instead.
+func (*Stall) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Stall) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Stall) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Stall) GetWait() Wait {
+	if x != nil {
+		return x.Wait
+	}
+	return Wait_WAIT_UNSPECIFIED
+}
+
+func (x *Stall) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *Stall) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *Stall) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Stall) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Stall) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type End struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Cause    Cause                  `protobuf:"varint,1,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`
@@ -1699,13 +1800,14 @@ type End struct {
 	// version wrote this.
 	RanMs         int64       `protobuf:"varint,6,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`
 	Preemption    *Preemption `protobuf:"bytes,7,opt,name=preemption,proto3" json:"preemption,omitempty"` // set only if the cause is a preemption
+	Stall         *Stall      `protobuf:"bytes,11,opt,name=stall,proto3" json:"stall,omitempty"`          // set only if the attempt was ended because of a hang
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1819,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[13]
+	mi := &file_messages_record_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1832,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{13}
+	return file_messages_record_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *End) GetCause() Cause {
@@ -1782,6 +1884,13 @@ func (x *End) GetPreemption() *Preemption {
 	return nil
 }
 
+func (x *End) GetStall() *Stall {
+	if x != nil {
+		return x.Stall
+	}
+	return nil
+}
+
 // Saved is the last checkpoint that the gang of an attempt has acknowledged.
 type Saved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1795,7 +1904,7 @@ type Saved struct {
 
 func (x *Saved) Reset() {
 	*x = Saved{}
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1916,7 @@ func (x *Saved) String() string {
 func (*Saved) ProtoMessage() {}
 
 func (x *Saved) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[14]
+	mi := &file_messages_record_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1929,7 @@ func (x *Saved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Saved.ProtoReflect.Descriptor instead.
 func (*Saved) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{14}
+	return file_messages_record_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Saved) GetStep() int64 {
@@ -1867,7 +1976,7 @@ type MissedSave struct {
 
 func (x *MissedSave) Reset() {
 	*x = MissedSave{}
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +1988,7 @@ func (x *MissedSave) String() string {
 func (*MissedSave) ProtoMessage() {}
 
 func (x *MissedSave) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[15]
+	mi := &file_messages_record_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2001,7 @@ func (x *MissedSave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissedSave.ProtoReflect.Descriptor instead.
 func (*MissedSave) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{15}
+	return file_messages_record_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MissedSave) GetRequest() uint64 {
@@ -1977,7 +2086,7 @@ type AttemptRecord struct {
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2098,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[16]
+	mi := &file_messages_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2111,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{16}
+	return file_messages_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttemptRecord) GetJob() string {
@@ -2153,7 +2262,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2274,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[17]
+	mi := &file_messages_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2287,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{17}
+	return file_messages_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -2316,7 +2425,7 @@ type PassRecord struct {
 
 func (x *PassRecord) Reset() {
 	*x = PassRecord{}
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2437,7 @@ func (x *PassRecord) String() string {
 func (*PassRecord) ProtoMessage() {}
 
 func (x *PassRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2450,7 @@ func (x *PassRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
 func (*PassRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{18}
+	return file_messages_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PassRecord) GetId() string {
@@ -2413,7 +2522,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2534,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2547,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{19}
+	return file_messages_record_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -2519,7 +2628,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2640,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2653,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{20}
+	return file_messages_record_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -2594,7 +2703,7 @@ type GpuAmount struct {
 
 func (x *GpuAmount) Reset() {
 	*x = GpuAmount{}
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2606,7 +2715,7 @@ func (x *GpuAmount) String() string {
 func (*GpuAmount) ProtoMessage() {}
 
 func (x *GpuAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2619,7 +2728,7 @@ func (x *GpuAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuAmount.ProtoReflect.Descriptor instead.
 func (*GpuAmount) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{21}
+	return file_messages_record_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GpuAmount) GetClass() GpuClass {
@@ -2658,7 +2767,7 @@ type GpuTimeRow struct {
 
 func (x *GpuTimeRow) Reset() {
 	*x = GpuTimeRow{}
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2779,7 @@ func (x *GpuTimeRow) String() string {
 func (*GpuTimeRow) ProtoMessage() {}
 
 func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2792,7 @@ func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTimeRow.ProtoReflect.Descriptor instead.
 func (*GpuTimeRow) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{22}
+	return file_messages_record_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GpuTimeRow) GetKind() GpuTimeKind {
@@ -2733,7 +2842,7 @@ type GpuTime struct {
 
 func (x *GpuTime) Reset() {
 	*x = GpuTime{}
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2854,7 @@ func (x *GpuTime) String() string {
 func (*GpuTime) ProtoMessage() {}
 
 func (x *GpuTime) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2867,7 @@ func (x *GpuTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTime.ProtoReflect.Descriptor instead.
 func (*GpuTime) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{23}
+	return file_messages_record_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GpuTime) GetSinceUnixMs() int64 {
@@ -2794,7 +2903,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[24]
+	mi := &file_messages_record_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +2915,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[24]
+	mi := &file_messages_record_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +2928,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{24}
+	return file_messages_record_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -2855,7 +2964,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[25]
+	mi := &file_messages_record_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +2976,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[25]
+	mi := &file_messages_record_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +2989,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{25}
+	return file_messages_record_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Credit) GetPool() string {
@@ -3024,7 +3133,16 @@ const file_messages_record_proto_rawDesc = "" +
 	"\acharged\x18\x06 \x01(\bR\acharged\x12\x1a\n" +
 	"\brepeated\x18\a \x01(\bR\brepeated\x120\n" +
 	"\bevidence\x18\b \x01(\v2\x14.synapse.v1.EvidenceR\bevidence\x12 \n" +
-	"\vexplanation\x18\t \x01(\tR\vexplanation\"\xdb\x01\n" +
+	"\vexplanation\x18\t \x01(\tR\vexplanation\"\xc7\x01\n" +
+	"\x05Stall\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12$\n" +
+	"\x04wait\x18\x03 \x01(\x0e2\x10.synapse.v1.WaitR\x04wait\x12\x12\n" +
+	"\x04call\x18\x04 \x01(\tR\x04call\x12\"\n" +
+	"\rsince_unix_ms\x18\x05 \x01(\x03R\vsinceUnixMs\x12\x12\n" +
+	"\x04step\x18\x06 \x01(\x03R\x04step\x12\x12\n" +
+	"\x04text\x18\a \x01(\tR\x04text\x12\x10\n" +
+	"\x03why\x18\b \x01(\tR\x03why\"\x84\x02\n" +
 	"\x03End\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
@@ -3035,7 +3153,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\x126\n" +
 	"\n" +
 	"preemption\x18\a \x01(\v2\x16.synapse.v1.PreemptionR\n" +
-	"preemption\"j\n" +
+	"preemption\x12'\n" +
+	"\x05stall\x18\v \x01(\v2\x11.synapse.v1.StallR\x05stall\"j\n" +
 	"\x05Saved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x1c\n" +
@@ -3209,7 +3328,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),           // 0: synapse.v1.JobState
 	(PreemptionRule)(0),     // 1: synapse.v1.PreemptionRule
@@ -3230,53 +3349,55 @@ var file_messages_record_proto_goTypes = []any{
 	(*JobRecord)(nil),       // 16: synapse.v1.JobRecord
 	(*Place)(nil),           // 17: synapse.v1.Place
 	(*Verdict)(nil),         // 18: synapse.v1.Verdict
-	(*End)(nil),             // 19: synapse.v1.End
-	(*Saved)(nil),           // 20: synapse.v1.Saved
-	(*MissedSave)(nil),      // 21: synapse.v1.MissedSave
-	(*AttemptRecord)(nil),   // 22: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 23: synapse.v1.NodeRecord
-	(*PassRecord)(nil),      // 24: synapse.v1.PassRecord
-	(*Cell)(nil),            // 25: synapse.v1.Cell
-	(*PolicyRecord)(nil),    // 26: synapse.v1.PolicyRecord
-	(*GpuAmount)(nil),       // 27: synapse.v1.GpuAmount
-	(*GpuTimeRow)(nil),      // 28: synapse.v1.GpuTimeRow
-	(*GpuTime)(nil),         // 29: synapse.v1.GpuTime
-	(*QueueUse)(nil),        // 30: synapse.v1.QueueUse
-	(*Credit)(nil),          // 31: synapse.v1.Credit
-	(*Principal)(nil),       // 32: synapse.v1.Principal
-	(*Resources)(nil),       // 33: synapse.v1.Resources
-	(*Token)(nil),           // 34: synapse.v1.Token
-	(*IndexRange)(nil),      // 35: synapse.v1.IndexRange
-	(*JobSpec)(nil),         // 36: synapse.v1.JobSpec
-	(*Grant)(nil),           // 37: synapse.v1.Grant
-	(*Exit)(nil),            // 38: synapse.v1.Exit
-	(*Evidence)(nil),        // 39: synapse.v1.Evidence
-	(Cause)(0),              // 40: synapse.v1.Cause
-	(*Rendezvous)(nil),      // 41: synapse.v1.Rendezvous
-	(*Announcement)(nil),    // 42: synapse.v1.Announcement
+	(*Stall)(nil),           // 19: synapse.v1.Stall
+	(*End)(nil),             // 20: synapse.v1.End
+	(*Saved)(nil),           // 21: synapse.v1.Saved
+	(*MissedSave)(nil),      // 22: synapse.v1.MissedSave
+	(*AttemptRecord)(nil),   // 23: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),      // 24: synapse.v1.NodeRecord
+	(*PassRecord)(nil),      // 25: synapse.v1.PassRecord
+	(*Cell)(nil),            // 26: synapse.v1.Cell
+	(*PolicyRecord)(nil),    // 27: synapse.v1.PolicyRecord
+	(*GpuAmount)(nil),       // 28: synapse.v1.GpuAmount
+	(*GpuTimeRow)(nil),      // 29: synapse.v1.GpuTimeRow
+	(*GpuTime)(nil),         // 30: synapse.v1.GpuTime
+	(*QueueUse)(nil),        // 31: synapse.v1.QueueUse
+	(*Credit)(nil),          // 32: synapse.v1.Credit
+	(*Principal)(nil),       // 33: synapse.v1.Principal
+	(*Resources)(nil),       // 34: synapse.v1.Resources
+	(*Token)(nil),           // 35: synapse.v1.Token
+	(*IndexRange)(nil),      // 36: synapse.v1.IndexRange
+	(*JobSpec)(nil),         // 37: synapse.v1.JobSpec
+	(*Grant)(nil),           // 38: synapse.v1.Grant
+	(*Exit)(nil),            // 39: synapse.v1.Exit
+	(*Evidence)(nil),        // 40: synapse.v1.Evidence
+	(Wait)(0),               // 41: synapse.v1.Wait
+	(Cause)(0),              // 42: synapse.v1.Cause
+	(*Rendezvous)(nil),      // 43: synapse.v1.Rendezvous
+	(*Announcement)(nil),    // 44: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	32, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	33, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	33, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	34, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	7,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	8,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
 	10, // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	34, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	35, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
 	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
-	35, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
-	35, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
+	36, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	36, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
 	13, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
-	35, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	36, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
 	6,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
 	14, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
-	34, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	36, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	32, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	35, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	37, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	33, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 19: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	34, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	35, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	6,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	6,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
 	6,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
@@ -3285,47 +3406,49 @@ var file_messages_record_proto_depIdxs = []int32{
 	15, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
 	12, // 27: synapse.v1.JobRecord.after_started:type_name -> synapse.v1.AfterKnown
 	18, // 28: synapse.v1.JobRecord.last_failure:type_name -> synapse.v1.Verdict
-	37, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	38, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	38, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	39, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
 	2,  // 31: synapse.v1.Verdict.class:type_name -> synapse.v1.FailureClass
-	39, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
-	40, // 33: synapse.v1.End.cause:type_name -> synapse.v1.Cause
-	11, // 34: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
-	40, // 35: synapse.v1.MissedSave.cause:type_name -> synapse.v1.Cause
-	34, // 36: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
-	17, // 37: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	41, // 38: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
-	19, // 39: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
-	8,  // 40: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
-	10, // 41: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
-	18, // 42: synapse.v1.AttemptRecord.verdict:type_name -> synapse.v1.Verdict
-	20, // 43: synapse.v1.AttemptRecord.saved:type_name -> synapse.v1.Saved
-	19, // 44: synapse.v1.AttemptRecord.pending:type_name -> synapse.v1.End
-	21, // 45: synapse.v1.AttemptRecord.missed:type_name -> synapse.v1.MissedSave
-	34, // 46: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	42, // 47: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	6,  // 48: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	6,  // 49: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	6,  // 50: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	6,  // 51: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	6,  // 52: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	6,  // 53: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	3,  // 54: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	34, // 55: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	25, // 56: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	31, // 57: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	30, // 58: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	29, // 59: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
-	4,  // 60: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
-	40, // 61: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
-	5,  // 62: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
-	27, // 63: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
-	28, // 64: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
-	65, // [65:65] is the sub-list for method output_type
-	65, // [65:65] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	40, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
+	41, // 33: synapse.v1.Stall.wait:type_name -> synapse.v1.Wait
+	42, // 34: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	11, // 35: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
+	19, // 36: synapse.v1.End.stall:type_name -> synapse.v1.Stall
+	42, // 37: synapse.v1.MissedSave.cause:type_name -> synapse.v1.Cause
+	35, // 38: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	17, // 39: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
+	43, // 40: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	20, // 41: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
+	8,  // 42: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
+	10, // 43: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
+	18, // 44: synapse.v1.AttemptRecord.verdict:type_name -> synapse.v1.Verdict
+	21, // 45: synapse.v1.AttemptRecord.saved:type_name -> synapse.v1.Saved
+	20, // 46: synapse.v1.AttemptRecord.pending:type_name -> synapse.v1.End
+	22, // 47: synapse.v1.AttemptRecord.missed:type_name -> synapse.v1.MissedSave
+	35, // 48: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	44, // 49: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	6,  // 50: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	6,  // 51: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	6,  // 52: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	6,  // 53: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	6,  // 54: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	6,  // 55: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	3,  // 56: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	35, // 57: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	26, // 58: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	32, // 59: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	31, // 60: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	30, // 61: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	4,  // 62: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	42, // 63: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	5,  // 64: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	28, // 65: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	29, // 66: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	67, // [67:67] is the sub-list for method output_type
+	67, // [67:67] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -3343,7 +3466,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

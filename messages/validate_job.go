@@ -31,6 +31,7 @@ func (x *JobSpec) Validate() error {
 		x.validWarn(),
 		x.validCheckpoint(),
 		x.validProgress(),
+		x.validHang(),
 		x.validSize(),
 	)
 }

@@ -99,6 +99,7 @@ func (x *TaskProgress) Validate() error {
 		between("changed_ns", x.GetChangedNs(), 0, 1<<62),
 		between("garbage", x.GetGarbage(), 0, MaxSteps),
 		parts("metrics", x.GetMetrics(), 0, MaxMetrics),
+		maybe("state", x.GetState()),
 	)
 }
 

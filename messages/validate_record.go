@@ -80,7 +80,8 @@ func (x *Place) valid() error {
 }
 
 func (x *End) valid() error {
-	return first(said("cause", x.GetCause()), maybe("preemption", x.GetPreemption()))
+	return first(said("cause", x.GetCause()), maybe("preemption", x.GetPreemption()),
+		maybe("stall", x.GetStall()))
 }
 
 // Validate refuses a record that no leader can have written.

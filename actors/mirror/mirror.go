@@ -270,7 +270,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 func listed(s *messages.JobStatus) *messages.JobStatus {
 	l := &messages.JobStatus{
 		Record: s.Record, Phase: s.Phase, Reason: s.Reason, ReasonCode: s.ReasonCode, Debts: s.Debts, Group: s.Group,
-		Warned: s.Warned, Counts: s.Counts, Progress: s.Progress,
+		Warned: s.Warned, Counts: s.Counts, Progress: s.Progress, Stall: s.Stall,
 	}
 	if s.Attempt != nil {
 		l.Attempt, l.Tasks = s.Attempt.Brief(), int32(len(s.Attempt.Places))

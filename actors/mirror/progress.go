@@ -45,6 +45,9 @@ func (m *Mirror) onProgressShown(ctx actor.Context, shown ProgressShown) {
 		if !ok || a == nil || messages.FromToken(a.GetToken()) != token || s.GetRecord().GetState().Terminal() {
 			continue
 		}
+		if s.progress == nil && p.GetRanks() == 0 && p.GetGarbage() == 0 && len(p.GetMetrics()) == 0 {
+			continue // it only says what the tasks do
+		}
 		if s.progress == nil {
 			s.progress = &gangProgress{token: token, nodes: map[topology.NodeID]nodeProgress{}}
 			m.jobs.put(p.GetJob(), s)
@@ -142,7 +145,8 @@ func (m *Mirror) progressed(s shownJob) *messages.JobStatus {
 	return &messages.JobStatus{
 		Record: now.Record, Phase: now.Phase, Reason: now.Reason, ReasonCode: now.ReasonCode, Attempt: now.Attempt,
 		Debts: now.Debts, Tasks: now.Tasks, Group: now.Group, Withheld: now.Withheld, Prospect: now.Prospect,
-		Counts: now.Counts, Warned: now.Warned, Saving: now.Saving, Progress: s.progress.sum(m.p.Clock.Now()),
+		Counts: now.Counts, Warned: now.Warned, Saving: now.Saving, Stall: now.Stall,
+		Progress: s.progress.sum(m.p.Clock.Now()),
 	}
 }
 

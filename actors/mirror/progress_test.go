@@ -135,7 +135,7 @@ func TestProgressedIsWhole(t *testing.T) {
 	status := training(1, func(s *messages.JobStatus) {
 		s.Reason, s.ReasonCode, s.Debts, s.Tasks, s.Group, s.Withheld = "r", "c", []string{"d"}, 1, 1, true
 		s.Prospect, s.Counts, s.Warned = &messages.Prospect{}, &messages.ArrayCounts{}, &messages.Warning{}
-		s.Saving = &messages.Saving{}
+		s.Saving, s.Stall = &messages.Saving{}, &messages.Stall{}
 	})
 	shown := m.progressed(shownJob{JobStatus: status, progress: &gangProgress{over: &messages.JobProgress{}}})
 	for i := range fields.Len() {

@@ -24,13 +24,18 @@ type progressDue struct{}
 // progressSent records when the progress of an allocation was sent to the leader.
 type progressSent struct {
 	changed bool           // changed after the last report
+	urgent  bool           // a rank began or ended to make no progress after the last report
 	seq     uint64         // the last heartbeat that carried it, until its acknowledgement; 0: acknowledged
 	at      actors.Instant // time of the last report; 0: none
 }
 
 // due reports whether the progress must be sent now.
 func (p *progressSent) due(now actors.Instant) bool {
-	return (p.changed || p.seq > 0) && (p.at == 0 || now.Since(p.at) >= progressEvery)
+	every := progressEvery
+	if p.urgent {
+		every = earlyEvery
+	}
+	return (p.changed || p.seq > 0) && (p.at == 0 || now.Since(p.at) >= every)
 }
 
 // onRankProgress records the progress of a rank. An early heartbeat carries it if it is due. Otherwise a later
@@ -45,10 +50,20 @@ func (n *Node) onRankProgress(ctx actor.Context, m rankProgress) {
 	if r == nil || r.exit != nil {
 		return
 	}
+	was, first := quiet(r.progress), r.progress == nil
 	r.progress, s.progress.changed = m.told, true
+	s.progress.urgent = s.progress.urgent || was != quiet(m.told)
+	if first && m.told.ChangedNs == 0 && !quiet(m.told) {
+		return // the next regular heartbeat carries that the task works
+	}
 	if s.progress.due(n.p.Clock.Now()) {
 		n.beatEarly(ctx)
 	}
+}
+
+// quiet reports whether a rank makes no progress, as far as that is known.
+func quiet(t *messages.TaskProgress) bool {
+	return t.GetState().GetLate() || t.GetState().GetQuietNs() > 0
 }
 
 // beatEarly sends a heartbeat before the regular time, at most once per earlyEvery. Attempts that report at nearly the
@@ -114,13 +129,23 @@ func (n *Node) repeatProgress() {
 
 // progressOf returns the progress of the ranks of an allocation.
 func (s *nodeAllocation) progressOf(now actors.Instant) *messages.AttemptProgress {
-	p := &messages.AttemptProgress{Token: s.wire, Job: string(s.page.Job)}
+	p := &messages.AttemptProgress{Token: s.wire, Job: string(s.page.Job), SentNs: max(int64(now), 0)}
 	var slowest *messages.TaskProgress
 	var changed int64
 	for i := range s.ranks {
 		t := s.ranks[i].progress
 		if t == nil {
 			continue
+		}
+		switch {
+		case s.ranks[i].exit != nil:
+		case quiet(t):
+			p.Quiet = append(p.Quiet, t.State)
+		case t.State != nil:
+			p.Active++
+			if t.State.Reports {
+				p.OnTime++
+			}
 		}
 		p.Garbage = min(p.Garbage+t.Garbage, messages.MaxSteps)
 		if len(p.Metrics) == 0 {

@@ -133,3 +133,39 @@ func TestProgressOfManyAttempts(t *testing.T) {
 		t.Fatalf("later %v is reported again", got)
 	}
 }
+
+// TestQuietReported checks that a rank without progress is reported within a second, that a rank that works is only
+// counted, and that the time of the report lets the leader compute the ages.
+func TestQuietReported(t *testing.T) {
+	r, reports, said := progressRig(t)
+	token := topology.Token{Epoch: 1, Counter: 1}
+	state := func(rank int32, s *messages.RankState) {
+		s.Rank = rank
+		r.system.Root.Send(r.node.slices[token].rank(topology.Rank(rank)).pid, &messages.TaskProgress{
+			Id: &messages.TaskId{Token: messages.ToToken(token), Rank: rank}, Step: 7, ChangedNs: 5, State: s,
+		})
+		r.settle()
+	}
+	reports(0, 7)
+	if got := said(true); len(got) != 1 || len(got[0].Quiet) != 0 || got[0].Active != 0 {
+		t.Fatalf("without a state: %v", got)
+	}
+	r.pass(6 * time.Second)
+	state(0, &messages.RankState{Reports: true})
+	state(1, &messages.RankState{})
+	r.pass(15 * time.Second)
+	got := said(true)
+	if n := len(got); n == 0 || got[n-1].Active != 2 || got[n-1].OnTime != 1 || len(got[n-1].Quiet) != 0 {
+		t.Fatalf("two ranks that work: %v", got)
+	}
+	state(0, &messages.RankState{Reports: true, Late: true, Wait: messages.Wait_WAIT_LOCK})
+	r.pass(1100 * time.Millisecond)
+	said(true)
+	state(1, &messages.RankState{QuietNs: 9, Wait: messages.Wait_WAIT_PEER})
+	r.pass(1100 * time.Millisecond)
+	got = said(true)
+	if len(got) != 1 || len(got[0].Quiet) != 2 || got[0].Active != 0 || got[0].SentNs == 0 ||
+		got[0].Quiet[1].Wait != messages.Wait_WAIT_PEER {
+		t.Fatalf("two ranks without progress: %v", got)
+	}
+}

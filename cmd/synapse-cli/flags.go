@@ -108,7 +108,7 @@ var flagFields = []struct{ field, flag string }{
 	{"lost_grace_ms", "lost-grace"}, {"stop_when_lost_ms", "stop-when-lost"},
 	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"}, {"topology.patience_ms", "patience"},
 	{"shm_bytes", "shm"}, {"disk_bytes", "disk"}, {"stop.grace_ms", "grace"},
-	{"warn", "warn"}, {"checkpoint", "checkpoint"}, {"not_preemptible", "preemptible"},
+	{"warn", "warn"}, {"checkpoint", "checkpoint"}, {"hang", "hang"}, {"not_preemptible", "preemptible"},
 	{"stop.signal", "stop-signal"}, {"each.milli_gpu", "gpu"}, {"each.milli_cpu", "cpu"}, {"each.memory_bytes", "mem"},
 	{"gang.total.milli_gpu", "gpu"}, {"gang.total.milli_cpu", "cpu"}, {"gang.total.memory_bytes", "mem"},
 }

@@ -25,7 +25,7 @@ import (
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	begin, array                                                                string
-	network, launcher, warn, checkpoint                                         string
+	network, launcher, warn, checkpoint, hang                                   string
 	preemptible                                                                 bool
 	required, preferred                                                         string
 	shm, disk, stopSignal, grace, patience, backoff, cpusEach                   string
@@ -97,8 +97,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 		"as USR1@120s")
 	f.BoolVar(&s.preemptible, "preemptible", true,
 		"allow preemption of this job; if false, the job runs only within the quota of its queue")
-	f.StringVar(&s.checkpoint, "checkpoint", "",
-		"checkpoint interval, such as 10m; with keys, also a request to save, such as every=10m,signal=USR1,grace=5m")
+	s.addSaves(f)
 	f.StringVar(&s.stopSignal, "stop-signal", "", "signal sent first when stopping a task, such as INT (default: TERM)")
 	f.StringVar(&s.grace, "grace", "", "time between --stop-signal and KILL")
 	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "maximum time to prepare images")
@@ -212,12 +211,7 @@ func (s *specFlags) words(spec *messages.JobSpec) error {
 			return flagProblem("warn", problem)
 		}
 	}
-	if s.checkpoint != "" {
-		if problem := jobfile.ParseCheckpoint(s.checkpoint, spec); problem != nil {
-			return flagProblem("checkpoint", problem)
-		}
-	}
-	return nil
+	return s.saves(spec)
 }
 
 // amounts parses the flags for amounts and times.

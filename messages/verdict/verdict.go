@@ -47,6 +47,9 @@ func Judge(c Case) *messages.Verdict {
 		messages.Cause_CAUSE_DRAINED, messages.Cause_CAUSE_UNSPECIFIED:
 		return nil
 	}
+	if c.End.GetStall() != nil {
+		return c.byStall()
+	}
 	if c.End.GetRank() < 0 || len(c.Failures) == 0 {
 		return c.byCause()
 	}
@@ -64,6 +67,16 @@ func Judge(c Case) *messages.Verdict {
 		v.Charged = c.Last.GetClass() == messages.FailureClass_FAILURE_CLASS_UNKNOWN
 	}
 	v.Repeated = v.Charged && !found.Echo && same(c.Last, v)
+	return v
+}
+
+// byStall returns the verdict on an attempt that was ended because it made no progress. It counts against the restarts,
+// so that a job that always hangs ends.
+func (c Case) byStall() *messages.Verdict {
+	s := c.End.GetStall()
+	v := &messages.Verdict{Class: unknown, Rank: s.Rank, Node: s.Node, Charged: true, Reason: strings.TrimPrefix(
+		s.Text, "stalled: ")}
+	v.Others = c.others(func(p *messages.Place) bool { return p.GetRank() == v.Rank })
 	return v
 }
 

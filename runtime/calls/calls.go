@@ -96,3 +96,13 @@ func names(list []call) []string {
 	}
 	return all
 }
+
+// Name returns the name of the system call with a number, or an empty string if the list does not have it.
+func Name(number uint32) string {
+	for _, list := range [][]call{allowed, newer, byArgument} {
+		if i := slices.IndexFunc(list, func(c call) bool { return c.number == number }); i >= 0 {
+			return list[i].name
+		}
+	}
+	return ""
+}

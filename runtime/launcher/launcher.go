@@ -169,6 +169,7 @@ func New(o Options) (*Launcher, error) {
 	}
 	l.background(l.watch.run)
 	l.background(l.runProgress)
+	l.background(l.runActivity)
 	l.background(l.prune) // a tree of millions of files must not delay the start
 	return l, nil
 }

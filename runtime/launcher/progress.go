@@ -123,14 +123,17 @@ func (t *task) repeatProgress() {
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
 	t.progress.model.Repeat()
+	t.activity.repeat()
 }
 
 // sendProgress sends the changes to the actor of the task. The caller holds the lock.
 func (t *task) sendProgress() {
-	if !t.progress.model.Changed() {
+	m := t.progress.model.Message()
+	state, news := t.activity.takeState(m.ChangedNs)
+	if !t.progress.model.Changed() && !news {
 		return
 	}
-	m := t.progress.model.Message()
+	m.State = state
 	m.Id = messages.ToTaskID(t.Key)
 	t.post(func() {
 		if t.phase == phaseRunning {

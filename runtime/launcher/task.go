@@ -77,6 +77,7 @@ type task struct {
 	endedNs   int64 // when the process ended, by the clock of its boot; 0: unknown
 	disk      diskUse
 	progress  taskProgress
+	activity  taskActivity
 }
 
 func (l *Launcher) newTask(k topology.TaskKey) *task {

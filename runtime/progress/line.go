@@ -41,6 +41,10 @@ func ParseLine(line []byte) (Report, error) {
 				return Report{}, errLine
 			}
 			r.Total = n
+		case "pause":
+			if text, ok := metricText(value); ok && text != "false" {
+				r.Pause = text
+			}
 		default:
 			if text, ok := metricText(value); ok {
 				r.Metrics = append(r.Metrics, Metric{name, text})

@@ -17,6 +17,12 @@ const (
 	pointEvery = 10 * time.Second
 	// maxPoints bounds the number of points, so that the rate covers only the last minutes.
 	maxPoints = 32
+	// maxGaps bounds the number of times between two changes that are kept.
+	maxGaps = 32
+	// lateFactor is the number of usual times between two changes after which a task is late.
+	lateFactor = 4
+	// maxPause bounds an announced pause.
+	maxPause = time.Hour
 )
 
 // Report is one report of a task.
@@ -25,6 +31,7 @@ type Report struct {
 	HasStep bool
 	Total   int64 // 0: the report has no total
 	Metrics []Metric
+	Pause   string // the reason of a pause that begins now; empty: the task works
 }
 
 // Metric is a named value, as text, that a task reports with its step.
@@ -42,6 +49,9 @@ type Model struct {
 	garbage int64
 	metrics []Metric // in the order in which they were first reported
 	changed bool     // since the last call of Changed
+	gaps    []int64  // the last times between two changes of the step, in nanoseconds
+	pause   point    // when an announced pause began; at 0: there is none
+	why     string   // its reason
 }
 
 // Observe adds a report. now is its time on a monotonic clock, in nanoseconds. If the step is smaller than the last
@@ -57,6 +67,7 @@ func (m *Model) Observe(now int64, r Report) {
 	for _, one := range r.Metrics {
 		m.measure(one)
 	}
+	m.announce(now, r.Pause)
 	if r.HasStep {
 		m.step(point{now, r.Step})
 	}
@@ -74,8 +85,53 @@ func (m *Model) step(p point) {
 		}
 		m.points = append(m.points, p)
 	}
+	if m.known {
+		if len(m.gaps) == maxGaps {
+			m.gaps = slices.Delete(m.gaps, 0, 1)
+		}
+		m.gaps = append(m.gaps, p.at-m.last.at)
+	}
 	m.last, m.known, m.changed = p, true, true
 }
+
+// announce begins or ends an announced pause. Every report without a pause ends it.
+func (m *Model) announce(now int64, why string) {
+	if len(why) > messages.MaxPauseBytes || !messages.Shows(why) {
+		why = "other"
+	}
+	if why != "" && m.pause.at == 0 {
+		m.pause.at = now
+	}
+	if m.why = why; why == "" {
+		m.pause.at = 0
+	}
+}
+
+// Pause returns the reason of the pause that the task has announced; empty: there is none.
+func (m *Model) Pause(now int64) string {
+	if m.pause.at == 0 || now-m.pause.at > int64(maxPause) {
+		return ""
+	}
+	return m.why
+}
+
+// Late reports whether the step has not changed since a time for longer than usual, and for at least the floor. It does
+// not before the step has changed twice, because the first steps can take any time. Steps may be uneven: the longest
+// time between two of the last changes also counts as usual.
+func (m *Model) Late(now, since int64, floor time.Duration) bool {
+	if len(m.gaps) < 2 {
+		return false
+	}
+	sum := int64(0)
+	for _, gap := range m.gaps {
+		sum += gap / int64(len(m.gaps))
+	}
+	usual := max(lateFactor*sum, slices.Max(m.gaps)/2*3, int64(floor))
+	return now-max(since, m.last.at) >= usual
+}
+
+// Reports returns whether the task has reported two changes of its step.
+func (m *Model) Reports() bool { return len(m.gaps) >= 2 }
 
 // measure keeps the newest value of a metric. New names beyond the limit are ignored.
 func (m *Model) measure(one Metric) {

@@ -270,3 +270,61 @@ func TestOutput(t *testing.T) {
 		t.Fatal("what is no pattern is searched by")
 	}
 }
+
+// TestLate checks when a task is late: after four usual times between two changes, after one and a half times the
+// longest one, and at least after the floor. The first steps can take any time.
+func TestLate(t *testing.T) {
+	const floor = 60 * time.Second
+	var m Model
+	m.Observe(seconds(0), at(1))
+	m.Observe(seconds(10), at(2))
+	if m.Late(seconds(10_000), 0, floor) || m.Reports() {
+		t.Error("a task with one change is late")
+	}
+	m.Observe(seconds(20), at(3))
+	if m.Late(seconds(79), 0, floor) || !m.Late(seconds(80), 0, floor) || !m.Reports() {
+		t.Error("steps of 10 s are not late after the floor")
+	}
+	if m.Late(seconds(100), seconds(50), floor) || !m.Late(seconds(110), seconds(50), floor) {
+		t.Error("the time before the watch began counts")
+	}
+	for s := range 40 {
+		m.Observe(seconds(float64(20+30*(s+1))), at(int64(4+s)))
+	}
+	last := m.last.at
+	if m.Late(last+seconds(119), 0, floor) || !m.Late(last+seconds(120), 0, floor) {
+		t.Error("steps of 30 s are not late after 120 s")
+	}
+	m.Observe(last+seconds(600), at(100))
+	if m.Late(last+seconds(1499), 0, floor) || !m.Late(last+seconds(1500), 0, floor) {
+		t.Error("a task that once took 600 s is not late after 900 s")
+	}
+}
+
+// TestPause checks that a line announces a pause, that the next line ends it, and that a pause does not last for ever.
+func TestPause(t *testing.T) {
+	var m Model
+	says := func(s float64, line string) {
+		r, err := ParseLine([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Observe(seconds(s), r)
+	}
+	says(1, `{"step":7,"pause":"checkpoint"}`)
+	if got := m.Pause(seconds(10)); got != "checkpoint" {
+		t.Errorf("the pause is %q", got)
+	}
+	says(20, `{"step":7,"pause":"checkpoint"}`)
+	if got := m.Pause(seconds(3602)); got != "" {
+		t.Errorf("after an hour the pause is %q", got)
+	}
+	says(4000, `{"step":8}`)
+	if got := m.Pause(seconds(4000)); got != "" {
+		t.Errorf("the next line leaves %q", got)
+	}
+	says(4001, `{"pause":"`+strings.Repeat("x", 65)+`"}`)
+	if got := m.Pause(seconds(4002)); got != "other" || len(m.metrics) > 0 {
+		t.Errorf("a long reason gives %q", got)
+	}
+}

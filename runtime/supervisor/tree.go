@@ -17,7 +17,8 @@ type Process struct {
 	Ending                      bool // exiting; the first process of a pid namespace then waits for the others
 	Start                       uint64
 	CPUTicks                    uint64
-	Resident                    int64 // pages
+	WaitedTicks                 uint64 // CPU time of its children that have ended and were waited for
+	Resident                    int64  // pages
 }
 
 // ReadProcess reads one process; false if there is none.
@@ -48,7 +49,8 @@ func parseStat(pid int, data []byte) (Process, bool) {
 	return Process{
 		PID: pid, State: fields[0][0], Ending: number(6)&exiting != 0,
 		Parent: int(number(1)), Group: int(number(2)), Session: int(number(3)),
-		CPUTicks: uint64(number(11) + number(12)), Start: uint64(number(19)), Resident: number(21),
+		CPUTicks: uint64(number(11) + number(12)), WaitedTicks: uint64(number(13) + number(14)),
+		Start: uint64(number(19)), Resident: number(21),
 	}, true
 }
 

@@ -66,7 +66,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"RevokePassReply", "id role name", "", ""},
 	{"Outcome", "code field text hint", "", ""},
 	{"JobStatus", "record phase reason reason_code attempt debts tasks group withheld prospect warned saving counts " +
-		"progress", "", ""},
+		"progress stall", "", ""},
+	{"Stall", "rank node wait call since_unix_ms step text why", "", ""},
+	{"HangSpec", "then floor_ms dump", "", ""},
 	{"JobProgress", "step total percent milli_rate left_ms most_step changed_ms_ago ranks garbage metrics", "", ""},
 	{"Metric", "name value", "", ""},
 	{"ProgressSpec", "kubeflow_off", "pattern", ""},
@@ -109,7 +111,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Told", "told_unix_ms expected_ms bound_ms", "", ""},
 	{"Place", "rank node grant address exit", "", "machine_id"},
 	{"Rendezvous", "address port peers roster", "", ""},
-	{"End", "cause detail rank node at_unix_ms ran_ms preemption", "", ""},
+	{"End", "cause detail rank node at_unix_ms ran_ms preemption stall", "", ""},
 	// Texts that a task printed are as private as its output.
 	{"Verdict", "class rank node reason others charged repeated evidence", "explanation", ""},
 	{"Evidence", "oom_scope xids disk_full ended_by step", "kernel error frame output", ""},
@@ -127,7 +129,7 @@ var shown = []struct{ message, open, private, ids string }{
 		"image workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
 		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms checkpoint " +
-		"progress", "command env script secrets", ""},
+		"progress hang", "command env script secrets", ""},
 	{"Principal", "name groups proven", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
 	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell saved " +

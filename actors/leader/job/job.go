@@ -80,6 +80,7 @@ type Job struct {
 	limitFrom   actors.Instant // start of the time limit
 	warning     warning
 	saving      saving
+	quiet       quiet
 	life        uint64 // number of this actor of the job in this epoch, which identifies its writes
 	writes      uint32
 	unwritten   string // why the write in flight is not on disk yet; empty: no problem
@@ -202,6 +203,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onMoveOff(ctx, m)
 	case protocol.Drains:
 		j.onDrains(ctx, m)
+	case protocol.ProgressHeard:
+		j.onProgressHeard(ctx, m)
 	case protocol.Claim:
 		j.onClaim(ctx, m)
 	case protocol.Doubted:
@@ -273,8 +276,7 @@ func (j *Job) resume(ctx actor.Context) {
 		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
 	}
 	j.begunBefore, j.ranBefore = true, j.att.StartedUnixMs != 0
-	j.warning.begin(j.life, j.ranBefore)
-	j.saving.begin()
+	j.beginWatch(j.ranBefore)
 	j.ready = actors.Millis(j.att.StartByLeftMs)
 	j.coordinate(ctx, plan)
 	j.foretellResumed(ctx)
@@ -346,8 +348,7 @@ func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 	if len(j.contacts) == 0 {
 		j.contacts = make(map[topology.NodeID]*contact, len(m.Targets))
 	}
-	j.warning.begin(j.life, false)
-	j.saving.begin()
+	j.beginWatch(false)
 	for _, t := range m.Targets {
 		s := j.contact(t.Node, t.MachineID)
 		s.drains, s.knows = ending{}, j.warning.number // it was schedulable when the attempt was planned, and no end is near
@@ -477,6 +478,7 @@ func (j *Job) show(ctx actor.Context) {
 	} else if j.unwritten != "" {
 		status.Because(messages.WaitStore.Because("not written yet, " + j.unwritten))
 	}
+	j.showStall(status)
 	if j.warns() {
 		status.Warned, status.Saving = j.warning.shown, j.savingShown()
 	}

@@ -174,6 +174,11 @@ type (
 	// Doubted reports that a node has a later run of the job than the store. Scheduler → Job, which gives up an attempt
 	// before COMMIT.
 	Doubted struct{ Node topology.NodeID }
+	// ProgressHeard reports the progress of an attempt on one node, and the ranks there that make none. Rack → Job.
+	ProgressHeard struct {
+		Node     topology.NodeID
+		Progress *messages.AttemptProgress
+	}
 	// Drains reports when this node will be drained; 0 means that it will not, or without a deadline. Scheduler → Job, if
 	// the job warns its tasks.
 	Drains struct {

@@ -142,6 +142,10 @@ func (r *Rack) onHeartbeat(ctx actor.Context, m *messages.Heartbeat) {
 	if len(m.Progress) > 0 {
 		mirrored := actors.At(r.scheduler, actors.MirrorPath)
 		ctx.Send(mirrored, mirror.ProgressShown{Node: who.id, Progress: m.Progress})
+		for _, p := range m.Progress {
+			to := actors.At(r.scheduler, actors.JobPath(topology.JobID(p.GetJob())))
+			ctx.Send(to, protocol.ProgressHeard{Node: who.id, Progress: p})
+		}
 	}
 	ctx.Respond(&messages.HeartbeatAck{Epoch: m.Epoch, Seq: m.Seq, LedgerVersion: who.version,
 		Incarnation: who.incarnation})

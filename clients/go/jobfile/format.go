@@ -57,6 +57,7 @@ type Spec struct {
 	Checkpoint     any               `json:"checkpoint,omitempty" yaml:"checkpoint,omitempty,flow"`
 	Stop           *Stop             `json:"stop,omitempty" yaml:"stop,omitempty,flow"`
 	Progress       *Progress         `json:"progress,omitempty" yaml:"progress,omitempty,flow"`
+	Hang           *Hang             `json:"hang,omitempty" yaml:"hang,omitempty,flow"`
 	Restart        *Restart          `json:"restart,omitempty" yaml:"restart,omitempty,flow"`
 	LostGrace      Amount            `json:"lostGrace,omitempty" yaml:"lostGrace,omitempty"`
 	StopWhenLost   Amount            `json:"stopWhenLost,omitempty" yaml:"stopWhenLost,omitempty"`
@@ -200,6 +201,7 @@ func Format(s *messages.JobSpec) File {
 			f.Spec.Progress.Kubeflow = "off"
 		}
 	}
+	f.Spec.Hang = hangOf(s)
 	if t := s.GetRestart(); t != nil {
 		f.Spec.Restart = &Restart{Backoff: amount(t.GetBackoffMs(), FormatDuration)}
 		if t.GetNever() {

@@ -37,6 +37,7 @@ spec:
   launcher: torchrun
   warn: usr1@2m
   progress: {pattern: 'step (\d+)/(\d+)', kubeflow: off}
+  hang: {then: restart, floor: 90s, dump: USR1}
   preemptible: false
   checkpoint: 10m
   env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 010, EMPTY: ""}
@@ -65,6 +66,7 @@ func fullSpec() *messages.JobSpec {
 		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work",
 		User: "alice", Network: messages.Network_NETWORK_NONE, Launcher: messages.Launch_LAUNCH_TORCHRUN,
 		Warn:           &messages.WarnSpec{Signal: 10, AheadMs: 120_000},
+		Hang:           &messages.HangSpec{Then: messages.HangAction_HANG_ACTION_RESTART, FloorMs: 90_000, Dump: 10},
 		Progress:       &messages.ProgressSpec{Pattern: `step (\d+)/(\d+)`, KubeflowOff: true},
 		NotPreemptible: true, CheckpointMs: 600_000,
 		Env: []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"},

@@ -183,6 +183,13 @@ func timeTexts() []KeyText {
 			fmt.Sprintf("%d bytes", messages.MaxPatternBytes)},
 		{"spec.progress.kubeflow", "Endpoint of the Kubeflow Trainer progress protocol. With `off`, the tasks get none of " +
 			"its variables.", "`on`, `off`", "on", "only on the node's network"},
+		{"spec.hang.then", "What follows when the job has reported steps and no rank makes progress any more: `report` " +
+			"names the rank that stopped first, `restart` also ends the attempt, which counts against `restart.limit`, and " +
+			"`none` turns the detection off.", "`report`, `restart`, `none`", "`report`", ""},
+		{"spec.hang.floor", "Shortest time without a step that counts as a hang. A job with long steps gets four times " +
+			"its usual time for a step.", spanFormat, "60s", "at least 1s"},
+		{"spec.hang.dump", "Signal that makes a task print its stacks, for example with Python's " +
+			"`faulthandler.register`.", "`USR1`", "no signal", "a signal that a task can handle"},
 		{"spec.stop.signal", "Signal that asks a task to end.", "`SIGTERM`, `TERM`, `15`", "SIGTERM", "1 to 64"},
 		{"spec.stop.grace", "Time between the stop signal and SIGKILL.", spanFormat, "30s", ""},
 		{"spec.restart.limit", "Maximum number of restarts after failures of the tasks. Failures of nodes do not count. " +

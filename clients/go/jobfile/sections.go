@@ -81,6 +81,7 @@ func sections() []section {
 				func(s *spec, word string) { progress(s).KubeflowOff = word == "off" })},
 		}},
 		{"spec.checkpoint", checkpointKeys()},
+		{"spec.hang", hangKeys()},
 		{"spec.stop", []key{
 			{"signal", "stop.signal", readSignal},
 			{"grace", "stop.grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &stop(s).GraceMs })},
@@ -128,6 +129,7 @@ func specKeys() []key {
 		}},
 		{"checkpoint", "checkpoint", readCheckpoint},
 		{"progress", "progress", readSection},
+		{"hang", "hang", readSection},
 		{"stop", "stop", readSection},
 		{"restart", "restart", readSection},
 		{"lostGrace", "lost_grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.LostGraceMs })},

@@ -123,6 +123,14 @@ class GpuTimeKind(str, Enum):
     QUEUE = "GPU_TIME_KIND_QUEUE"
 
 
+class HangAction(str, Enum):
+    """HangAction is what follows when no rank of a job makes progress any more."""
+    UNSPECIFIED = "HANG_ACTION_UNSPECIFIED"  # same as HANG_ACTION_REPORT
+    REPORT = "HANG_ACTION_REPORT"  # the job's status names the rank that stopped first
+    RESTART = "HANG_ACTION_RESTART"  # also ends the attempt, which counts against restart.limit
+    NONE = "HANG_ACTION_NONE"  # hangs are not detected
+
+
 class JobState(str, Enum):
     UNSPECIFIED = "JOB_STATE_UNSPECIFIED"
     QUEUED = "JOB_STATE_QUEUED"
@@ -230,6 +238,18 @@ class Split(str, Enum):
     UNSPECIFIED = "SPLIT_UNSPECIFIED"
     WHOLE = "SPLIT_WHOLE"  # whole nodes, then one remainder
     ANY = "SPLIT_ANY"  # any free resources
+
+
+class Wait(str, Enum):
+    """Wait is what the threads of a task do while the task makes no progress."""
+    UNSPECIFIED = "WAIT_UNSPECIFIED"  # unknown
+    STOPPED = "WAIT_STOPPED"  # by a signal or a debugger
+    RUNS = "WAIT_RUNS"  # uses a CPU
+    PEER = "WAIT_PEER"  # waits for a socket
+    LOCK = "WAIT_LOCK"  # waits for a lock or for another thread
+    SLEEP = "WAIT_SLEEP"  # waits for a time
+    DISK = "WAIT_DISK"  # waits for a disk or another device
+    OTHER = "WAIT_OTHER"
 
 
 @dataclass
@@ -523,6 +543,7 @@ class End(Message):
     at_unix_ms: int = plain("long")  # by the wall clock, only for display
     ran_ms: int = plain("long")  # Time since the barrier, by the leader's steady clock. 0 if the attempt had not passed the barrier, or if an older version wrote this.
     preemption: Optional[Preemption] = one("Preemption")  # set only if the cause is a preemption
+    stall: Optional[Stall] = one("Stall")  # set only if the attempt was ended because of a hang
 
 
 @dataclass
@@ -783,6 +804,14 @@ class Grant(Message):
 
 
 @dataclass
+class HangSpec(Message):
+    """HangSpec is what the scheduler does about hangs of a job that reports progress."""
+    then: HangAction = plain("HangAction", HangAction.UNSPECIFIED)
+    floor_ms: int = plain("long")  # Shortest time without a step that counts as a hang. 0: the default. A job with long steps gets more time.
+    dump: int = plain("int")  # signal that makes a task print its stacks; 0: none
+
+
+@dataclass
 class History(Message):
     """client → gateway. An empty field matches every finished job."""
     principal: Optional[Principal] = one("Principal")
@@ -953,6 +982,7 @@ class JobSpec(Message):
     secrets: List[Secret] = many("Secret")  # Only names and kinds; the values are sealed in the job's record, and the node requests them.
     checkpoint: Optional[CheckpointSpec] = one("CheckpointSpec")  # unset: the job is stopped without a request to save
     progress: Optional[ProgressSpec] = one("ProgressSpec")  # unset: no pattern
+    hang: Optional[HangSpec] = one("HangSpec")  # unset: hangs are reported
     title: str = plain("str")  # the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
 
 
@@ -973,6 +1003,7 @@ class JobStatus(Message):
     warned: Optional[Warning] = one("Warning")  # Warning of the running attempt. Unset if no warning was sent, or if an earlier leader sent it.
     saving: Optional[Saving] = one("Saving")  # of the running attempt; unset: this leader has requested no checkpoint
     progress: Optional[JobProgress] = one("JobProgress")  # of the latest attempt; unset: no progress was reported to this leader
+    stall: Optional[Stall] = one("Stall")  # of the running attempt; unset: no hang is known
 
 
 @dataclass
@@ -1582,6 +1613,19 @@ class Space(Message):
     nodes_without_gpus: int = plain("int")  # too few GPUs are free
     nodes_without_cpus: int = plain("int")
     nodes_without_memory: int = plain("int")
+
+
+@dataclass
+class Stall(Message):
+    """Stall is the finding that no rank of an attempt makes progress."""
+    rank: int = plain("int")  # the rank that stopped first, or -1 if no rank stands out
+    node: str = plain("str")  # of that rank
+    wait: Wait = plain("Wait", Wait.UNSPECIFIED)  # what that rank does
+    call: str = plain("str")  # its system call
+    since_unix_ms: int = plain("long")  # when that rank stopped, or the last step of all ranks, by the leader's wall clock
+    step: int = plain("long")  # the lowest step
+    text: str = plain("str")  # all of this in one sentence
+    why: str = plain("str")  # the evidence by which the rank was chosen; empty: no rank was
 
 
 @dataclass

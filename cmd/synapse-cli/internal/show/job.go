@@ -59,7 +59,6 @@ func (j job) gpus() string            { return milli(messages.Asked(j.spec(), (*
 func (j job) age() string             { return age(j.GetRecord().GetSubmittedUnixMs(), j.now) }
 func (j job) tasks() string           { return messages.TasksOf(j.JobStatus) }
 func (j job) ranMs() int64            { return messages.RanMs(j.JobStatus, j.now) }
-func (j job) progress() string        { return orDash(messages.ProgressWords(j.GetProgress())) }
 func (j job) why() string             { return messages.WhyOf(j.JobStatus) }
 
 // ran returns the run time of the tasks over all attempts, not only of the last one.
@@ -191,6 +190,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 // describeAttempts prints the progress of a job, lists its earlier attempts, and describes the current one.
 func describeAttempts(p *page, s Style, j job, attempts []*messages.AttemptRecord) {
 	describeProgress(p, j.GetProgress())
+	describeStall(p, j.GetStall())
 	earlier := slices.DeleteFunc(slices.Clone(attempts), func(a *messages.AttemptRecord) bool {
 		return a.GetRun() >= j.GetAttempt().GetRun()
 	})

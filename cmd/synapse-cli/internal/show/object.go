@@ -62,6 +62,7 @@ type jobStatus struct {
 	Attempt        *attempt   `json:"attempt,omitempty"`
 	Debts          []string   `json:"unconfirmed,omitempty"`
 	Progress       *progress  `json:"progress,omitempty"` // of the latest attempt, as its tasks report it
+	Stall          *stallObj  `json:"stall,omitempty"`    // of a running job without progress
 	Start          *startObj  `json:"start,omitempty"`    // of a queued job
 	Elements       *countsObj `json:"elements,omitempty"` // of an array
 	Attempts       []*attempt `json:"attempts,omitempty"` // only in describe: all stored attempts, without their ranks
@@ -146,7 +147,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 			Preemptions: r.GetPreemptions(), Stops: victimObjects(r.GetPromise().GetVictims()),
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()),
 			Debts:    s.GetDebts(),
-			Progress: progressObject(s.GetProgress()),
+			Progress: progressObject(s.GetProgress()), Stall: stallObject(s.GetStall()),
 			Withheld: s.GetWithheld(),
 		},
 	}

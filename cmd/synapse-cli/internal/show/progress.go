@@ -61,3 +61,15 @@ func describeProgress(p *page, of *messages.JobProgress) {
 		p.line("Ignored", fmt.Sprintf("%d progress reports that were not understood", n))
 	}
 }
+
+// progress returns the cell of a list. A job that hangs has no remaining time.
+func (j job) progress() string {
+	p := j.GetProgress()
+	switch {
+	case j.GetStall() == nil:
+		return orDash(messages.ProgressWords(p))
+	case p.GetTotal() > 0:
+		return fmt.Sprintf("stalled at %d%%", p.GetPercent())
+	}
+	return fmt.Sprintf("stalled at %d", j.GetStall().GetStep())
+}

@@ -1,0 +1,121 @@
+package job
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/hang"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns hangs: attempts in which no rank makes progress. Nodes report the ranks that make none, with what they
+// wait for. When every rank is accounted for, package hang decides. Nothing of this is on disk. A new leader decides
+// again, because the nodes repeat their reports.
+
+// quiet holds the reports of the nodes of an attempt about ranks without progress.
+type quiet struct {
+	nodes map[topology.NodeID]quietNode
+	stall *messages.Stall // nil: the attempt makes progress
+}
+
+type quietNode struct {
+	*messages.AttemptProgress
+	at actors.Instant
+}
+
+// beginWatch drops the warnings, requests and reports of an earlier attempt.
+func (j *Job) beginWatch(ranBefore bool) {
+	j.warning.begin(j.life, ranBefore)
+	j.saving.begin()
+	j.quiet = quiet{}
+}
+
+// onProgressHeard notes the report of a node and decides again.
+func (j *Job) onProgressHeard(ctx actor.Context, m protocol.ProgressHeard) {
+	if !j.states.In(jobRunning) || !j.rec.Spec.WatchesHangs() ||
+		messages.FromToken(m.Progress.GetToken()) != messages.FromToken(j.att.GetToken()) {
+		return
+	}
+	if _, known := j.contacts[m.Node]; !known {
+		return
+	}
+	if j.quiet.nodes == nil {
+		j.quiet.nodes = map[topology.NodeID]quietNode{}
+	}
+	j.quiet.nodes[m.Node] = quietNode{m.Progress, j.p.Clock.Now()}
+	if j.quiet.stall == nil && len(m.Progress.Quiet) == 0 {
+		return
+	}
+	j.decideHang(ctx)
+}
+
+// decideHang decides whether the attempt hangs. If the job wants it, it ends the attempt.
+func (j *Job) decideHang(ctx actor.Context) {
+	c := j.hangCase()
+	found, hangs := hang.Judge(c)
+	was := j.quiet.stall
+	switch {
+	case !hangs && was == nil:
+		return
+	case !hangs:
+		j.quiet.stall = nil
+	default:
+		now := hang.Describe(c, found, j.p.Clock.WallMs())
+		if was != nil && (was.Rank == now.Rank || now.Rank < 0) {
+			return // the first sentence stays, because its time is the most exact
+		}
+		j.quiet.stall = now
+	}
+	j.show(ctx)
+	if s := j.quiet.stall; s != nil && j.rec.Spec.GetHang().GetThen() == messages.HangAction_HANG_ACTION_RESTART {
+		j.endWith(ctx, &messages.End{Cause: messages.Cause_CAUSE_MEMBER_FAILED, Rank: s.Rank, Node: s.Node,
+			Detail: s.Text, Stall: s})
+	}
+}
+
+// hangCase returns the facts about the attempt. Ranks that have ended do not count.
+func (j *Job) hangCase() hang.Case {
+	c := hang.Case{Floor: j.rec.Spec.HangFloor(), Paused: j.saving.open()}
+	ended := j.exits[messages.FromToken(j.att.Token)]
+	seen := map[topology.NodeID]bool{}
+	now := j.p.Clock.Now()
+	for _, p := range j.att.Places {
+		if p.Exit != nil || ended[p.Rank].Exit != nil {
+			continue
+		}
+		c.Tasks++
+		node := topology.NodeID(p.Node)
+		if n, known := j.quiet.nodes[node]; known && !seen[node] {
+			seen[node] = true
+			c.Active, c.OnTime = c.Active+int(n.Active), c.OnTime+int(n.OnTime)
+			for _, r := range n.Quiet {
+				c.Ranks = append(c.Ranks, rankOf(p.Node, n, r, now))
+			}
+		}
+	}
+	return c
+}
+
+func rankOf(node string, n quietNode, r *messages.RankState, now actors.Instant) hang.Rank {
+	lasted := func(since int64) time.Duration {
+		if since == 0 {
+			return 0
+		}
+		return max(time.Duration(n.SentNs-since), 0) + now.Since(n.at)
+	}
+	return hang.Rank{
+		Rank: r.Rank, Node: node, Step: r.Step, Reports: r.Reports, Late: r.Late, Silent: lasted(r.ChangedNs),
+		Busy: r.QuietNs == 0, Quiet: lasted(r.QuietNs), Pause: r.Pause, Wait: r.Wait, Call: r.Call, Unread: r.UnreadBytes,
+	}
+}
+
+// showStall adds a hang to the status of a running job.
+func (j *Job) showStall(status *messages.JobStatus) {
+	if s := j.quiet.stall; s != nil && j.states.In(jobRunning) {
+		status.Stall, status.Reason = s, s.Text
+	}
+}
