@@ -127,7 +127,7 @@ func newInvariants() []Invariant {
 		newHonestBelieved(), newOwnUID(), newBeginKept(), newClosingKept(), newLearnedOnce(), newSameAnswer(),
 		newLentIsBack(), newWarnedInTime(), newNeverOver(), newNotInVain(), newFreedIsKept(),
 		newPreemptionsEnd(), newAfterKept(), newHarmsItself(), newArrayKept(), newOnce(), newWellFirst(),
-		newExecInRunning(), newGPUTimeCounted(), newBarrierFailed(), newOwnersKept(), newSavedFirst(),
+		newExecInRunning(), newGPUTimeCounted(), newBarrierFailed(), newOwnersKept(), newSavedFirst(), newHangNamed(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(), newIdleNamed(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

@@ -290,6 +290,7 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 	default:
 		l.later(t, after, func() { l.endsItself(t, code, oom) })
 	}
+	l.progresses(t, c, after)
 	if t.fence > 0 {
 		l.keep(t)
 	}

@@ -23,6 +23,8 @@ type script struct {
 	saves bool          // it saves its work at SIGTERM, and exits with 0
 	heeds bool          // it does so when it is warned
 	acks  string        // how it answers a request to save a checkpoint; empty: not at all
+	hangs int32         // this rank + 1, modulo the number of ranks, hangs in the first attempt; 0: none does
+	moves bool          // another rank still reports steps
 	image time.Duration // duration of its preparation; 0: random
 }
 
@@ -52,6 +54,12 @@ func (s script) command() []string {
 	}
 	if s.acks != "" {
 		words = append(words, "acks="+s.acks)
+	}
+	if s.hangs > 0 {
+		words = append(words, fmt.Sprintf("hangs=%d", s.hangs))
+	}
+	if s.moves {
+		words = append(words, "moves")
 	}
 	if s.deaf {
 		words = append(words, "deaf")
@@ -96,6 +104,10 @@ func parseScript(words []string) script {
 			s.heeds = true
 		case "acks":
 			s.acks = value
+		case "hangs":
+			s.hangs = parsed(value)
+		case "moves":
+			s.moves = true
 		case "deaf":
 			s.deaf = true
 		}

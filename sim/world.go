@@ -47,6 +47,7 @@ type World struct {
 	books       *books
 	uids        uidLook
 	steps       map[saveKey]int64 // steps that gangs save on request
+	hung        hungGangs         // the gangs that hang
 	loss        loss              // records that restores have removed from the store
 	client      *client
 	old         *published.Version // vocabulary of processes of the previous version
@@ -117,6 +118,7 @@ func NewWorld(o Options) (*World, error) {
 		limiting:  seed.fork("limiting"),
 		sharing:   sharing{source: seed.fork("sharing"), owners: seed.fork("owners")},
 		endpoints: map[string]*endpoint{}, steps: map[saveKey]int64{}, counters: map[string]int64{}, edges: map[Taken]int{},
+		hung:     hungGangs{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,
 	}

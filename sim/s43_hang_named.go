@@ -1,0 +1,28 @@
+package sim
+
+import "github.com/yi-json/synapse/messages"
+
+// hangNamed is S43: an attempt ends because of a hang only if its gang hangs. The end names the rank that hangs, or no
+// rank.
+type hangNamed struct{ rule }
+
+func newHangNamed() *hangNamed { return &hangNamed{rule{"S43 hang-named", on{Drafted}}} }
+
+func (c *hangNamed) Step(w *World, e *Event) {
+	for _, a := range e.Draft.Attempts {
+		s, token := a.GetEnd().GetStall(), messages.FromToken(a.Token)
+		if s == nil || w.books.attempts[token].GetEnd() != nil {
+			continue
+		}
+		w.count("hangs.ended", 1)
+		rank, hangs := w.hung[token]
+		switch {
+		case !hangs:
+			c.violate(w, "job %s is ended because of a hang, and it does not hang: %s", a.Job, s.Text)
+		case s.Rank >= 0 && s.Rank != rank:
+			c.violate(w, "job %s hangs because of rank %d, and its end names another one: %s", a.Job, rank, s.Text)
+		case s.Rank == rank:
+			w.count("hangs.named", 1)
+		}
+	}
+}
