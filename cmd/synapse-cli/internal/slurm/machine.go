@@ -244,22 +244,3 @@ func (e *Entry) Show() string {
 			e.tres(), orDefault(e.Features, "(null)"), orDefault(e.Command, "(null)"), orDefault(e.Workdir, "(null)"),
 			orDefault(e.Comment, e.Job+": "+e.Text))
 }
-
-// Object returns a job for --json: a subset of Slurm's object with the same keys.
-func (e *Entry) Object() map[string]any {
-	number, _, _ := strings.Cut(e.ID, "_")
-	var id int64
-	fmt.Sscan(number, &id)
-	counted := func(n int64) map[string]any { return map[string]any{"set": true, "infinite": false, "number": n} }
-	span := counted(e.LimitMs / 60_000)
-	span["infinite"] = e.LimitMs == 0
-	return map[string]any{
-		"job_id": id, "name": e.Name, "user_name": e.User, "account": e.Account, "partition": e.Partition, "qos": e.QOS,
-		"job_state": []string{e.State}, "state_reason": e.Reason, "state_description": e.Text, "nodes": Hostlist(e.Machines),
-		"node_count": counted(e.Nodes), "cpus": counted(e.CPUs), "tasks": counted(e.Tasks), "tres_req_str": e.tres(),
-		"submit_time": counted(e.SubmitMs / 1000), "start_time": counted(e.began() / 1000),
-		"end_time":   counted(e.ends() / 1000),
-		"time_limit": span, "priority": counted(int64(e.Priority)), "restart_cnt": e.Restarts, "dependency": e.Dependency,
-		"current_working_directory": e.Workdir, "command": e.Command, "comment": orDefault(e.Comment, e.Job),
-	}
-}

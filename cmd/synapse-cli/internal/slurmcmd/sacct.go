@@ -41,7 +41,7 @@ func (a *CLI) sacct(words []string) error {
 	f.BoolVarP(&o.allUsers, "allusers", "a", false, "")
 	f.BoolVarP(&o.closed, "parsable", "p", false, "")
 	f.BoolVarP(&o.parsed2, "parsable2", "P", false, "")
-	f.BoolVar(&o.object, "json", false, "")
+	jsonFlag(f, &o.object)
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -60,11 +60,7 @@ func (a *CLI) sacct(words []string) error {
 			return err
 		}
 		if o.object {
-			jobs := []map[string]any{}
-			for _, e := range all {
-				jobs = append(jobs, e.Object())
-			}
-			return a.object(map[string]any{"jobs": jobs})
+			return answerJSON(ctx, a, c, "jobs", all, (*slurm.Entry).PastObject)
 		}
 		return table(a, !o.noHeader, "", columns, all)
 	})

@@ -22,6 +22,8 @@ func (a *CLI) scontrol(words []string) error {
 	f := slurmFlags("scontrol")
 	f.BoolP("oneliner", "o", false, "")
 	f.CountP("details", "d", "") // all details are always shown
+	object := false
+	jsonFlag(f, &object)
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -41,6 +43,9 @@ func (a *CLI) scontrol(words []string) error {
 	}
 	switch verb {
 	case "show":
+		if object {
+			return a.scontrolJSON(rest)
+		}
 		return a.scontrolShow(rest, oneLine)
 	case "hold", "uhold":
 		return jobs(func(ctx context.Context, c *client.Client, j *messages.JobStatus) error {
@@ -74,6 +79,17 @@ func (a *CLI) scontrol(words []string) error {
 	return exit.Hint("see docs/reference/slurm.md for supported commands", "%s is not supported", words[0])
 }
 
+// entity returns the kind of an object of `show` and its name: `job 7` or `job=7`.
+func entity(words []string) (kind, name string) {
+	kind = strings.ToLower(words[0])
+	if key, value, has := strings.Cut(words[0], "="); has {
+		kind, name = strings.ToLower(key), value
+	} else if len(words) > 1 {
+		name = words[1]
+	}
+	return strings.TrimSuffix(kind, "s"), name
+}
+
 func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 	if len(words) == 0 {
 		return exit.Usage("show needs an entity")
@@ -84,14 +100,8 @@ func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 		}
 		return a.Page(text)
 	}
-	name := ""
-	kind := strings.ToLower(words[0])
-	if key, value, has := strings.Cut(words[0], "="); has {
-		kind, name = strings.ToLower(key), value
-	} else if len(words) > 1 {
-		name = words[1]
-	}
-	switch strings.TrimSuffix(kind, "s") {
+	kind, name := entity(words)
+	switch kind {
 	case "hostname":
 		all, err := slurm.Hostnames(cmp.Or(name, a.Variable("SLURM_JOB_NODELIST")))
 		if err != nil {
@@ -111,7 +121,7 @@ func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 					return show(slurm.Of(j, time.Now().UnixMilli()).Show())
 				})
 			}
-			all, err := a.entries(ctx, c, &choice{})
+			all, err := a.entries(ctx, c, &choice{states: "all"})
 			return showAll(show, all, err)
 		})
 	case "config":
@@ -273,7 +283,7 @@ func (a *CLI) updateNode(list string, set map[string]string, keys []string) erro
 
 func (a *CLI) sinfo(words []string) error {
 	var format, partitions, nodes, states string
-	var noHeader, each, long bool
+	var noHeader, each, long, object bool
 	f := slurmFlags("sinfo")
 	f.StringVarP(&format, "format", "o", "", "")
 	f.StringVarP(&partitions, "partition", "p", "", "")
@@ -282,6 +292,7 @@ func (a *CLI) sinfo(words []string) error {
 	f.BoolVarP(&noHeader, "noheader", "h", false, "")
 	f.BoolVarP(&each, "Node", "N", false, "")
 	f.BoolVarP(&long, "long", "l", false, "")
+	jsonFlag(f, &object)
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -313,6 +324,9 @@ func (a *CLI) sinfo(words []string) error {
 		lines, err := partitionLines(ctx, c, all, partitions, each)
 		if err != nil {
 			return err
+		}
+		if object {
+			return answerJSON(ctx, a, c, "sinfo", lines, (*slurm.Partition).Line)
 		}
 		return table(a, !noHeader, before, columns, lines)
 	})

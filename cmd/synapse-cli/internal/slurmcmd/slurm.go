@@ -4,7 +4,6 @@ package slurmcmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -241,15 +240,6 @@ func (a *CLI) me(ctx context.Context, c *client.Client) (string, error) {
 // listed reports whether a comma-separated list contains a word. An empty list contains every word.
 func listed(text, word string) bool {
 	return text == "" || slices.Contains(strings.Split(text, ","), word)
-}
-
-// object prints JSON in Slurm's format.
-func (a *CLI) object(o any) error {
-	text, err := json.MarshalIndent(o, "", "  ")
-	if err != nil {
-		return err
-	}
-	return a.Page(string(text))
 }
 
 // delimit sets | between columns for --parsable and --parsable2. closed adds one after the last column. Otherwise

@@ -66,6 +66,9 @@ func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 		}
 		all = append(all, more...)
 	}
+	if all, err = a.recent(ctx, c, o, w, states, all); err != nil {
+		return nil, err
+	}
 	if all, err = onNodes(all, o.nodes); err != nil {
 		return nil, err
 	}
@@ -75,6 +78,38 @@ func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 			cmp.Compare(x.SubmitMs, y.SubmitMs))
 	})
 	return all, nil
+}
+
+// minJobAge is the time for which squeue lists a finished job, as MinJobAge of Slurm.
+const minJobAge = 300 * time.Second
+
+// recent removes the jobs that finished before minJobAge, except named ones, and adds later ones that only the history
+// knows.
+func (a *CLI) recent(ctx context.Context, c *client.Client, o *choice, w *wanted, states []string, all []*slurm.Entry) (
+	[]*slurm.Entry, error) {
+	finished := func(state string) bool {
+		return !slices.Contains([]string{"PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SPECIAL_EXIT"}, state)
+	}
+	if len(w.jobs) > 0 || !slices.ContainsFunc(states, finished) {
+		return all, nil
+	}
+	since := time.Now().Add(-minJobAge).UnixMilli()
+	known := map[string]bool{}
+	all = slices.DeleteFunc(all, func(e *slurm.Entry) bool {
+		known[e.Job] = true
+		return finished(e.State) && e.EndMs < since
+	})
+	_, err := c.Past(ctx, &messages.History{SinceUnixMs: since}, 0, func(reply *messages.HistoryReply) error {
+		for _, p := range reply.GetJobs() {
+			e := slurm.Past(p)
+			if !known[e.Job] && slices.Contains(states, e.State) && listed(o.users, e.User) && listed(o.names, e.Name) &&
+				listed(o.partitions, e.Partition) && listed(o.accounts, e.Account) {
+				all = append(all, e)
+			}
+		}
+		return nil
+	})
+	return all, err
 }
 
 // onNodes keeps the jobs that run on one of these nodes; an empty list keeps all.
@@ -198,7 +233,7 @@ func (a *CLI) squeue(words []string) error {
 	f.BoolVarP(&isLong, "long", "l", false, "")
 	f.BoolVarP(&o.each, "array", "r", false, "")
 	f.BoolVar(&starts, "start", false, "")
-	f.BoolVar(&object, "json", false, "")
+	jsonFlag(f, &object)
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -230,11 +265,7 @@ func (a *CLI) squeue(words []string) error {
 			return err
 		}
 		if object {
-			jobs := []map[string]any{}
-			for _, e := range all {
-				jobs = append(jobs, e.Object())
-			}
-			return a.object(map[string]any{"jobs": jobs, "warnings": []string{}, "errors": []string{}})
+			return answerJSON(ctx, a, c, "jobs", all, (*slurm.Entry).Object)
 		}
 		return table(a, !noHeader, before, columns, all)
 	})
