@@ -43,7 +43,7 @@ func TestSnakemake(t *testing.T) {
 	u := newSlurmUser(t)
 	u.write("Snakefile", workflow, 0o644)
 	began := time.Now()
-	text, err := u.run(10*time.Minute, "snakemake", "--slurm", "--jobs", "20", "--retries", "1",
+	text, err := u.run(5*time.Minute, "snakemake", "--slurm", "--jobs", "20", "--retries", "1",
 		"--latency-wait", "60", "--max-jobs-per-second", "10", "--max-status-checks-per-second", "5")
 	if err != nil {
 		t.Fatalf("snakemake: %v\n%s", err, text)
