@@ -80,7 +80,7 @@ func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 	return all, nil
 }
 
-// minJobAge is the time for which squeue lists a finished job, as MinJobAge of Slurm.
+// minJobAge is the time for which squeue lists a finished job, as in Slurm.
 const minJobAge = 300 * time.Second
 
 // recent removes the jobs that finished before minJobAge, except named ones, and adds later ones that only the history
