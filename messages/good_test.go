@@ -153,7 +153,7 @@ func goodQueues() *Queues {
 		Order: QueueOrder_QUEUE_ORDER_FAIR, DefaultLimitMs: &number, MostLimitMs: &number,
 		Selector: []*Label{{Key: "pool", Value: "a"}}, DefaultPriority: &priority, MostPriority: &priority,
 		OwnerAmounts: []*Amount{{Name: "memory", Amount: 1 << 40}}, OwnerMachines: &number, OwnerRunning: &number,
-		OwnerWaiting: &number, ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRunMs: &number,
+		OwnerWaiting: &number, ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRunMs: &number, MostGraceMs: &number,
 		Owners: []string{"ann", "group:ml"},
 	}}}
 }

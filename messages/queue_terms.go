@@ -15,6 +15,7 @@ type QueueTerms struct {
 	Queue           string
 	DefaultLimitMs  *int64 // time limit of jobs that request none; 0: no limit
 	MostLimitMs     int64  // 0: unlimited
+	MostGraceMs     *int64 // longest time to save a checkpoint; nil: only the general maximum
 	DefaultPriority int32
 	MostPriority    *int32
 	Selector        []*Label
@@ -26,6 +27,7 @@ func (x *Queues) TermsOf(queue string) QueueTerms {
 	t := QueueTerms{Queue: cmp.Or(queue, x.GetDefault())}
 	t.above = x.above(t.Queue)
 	t.DefaultLimitMs = nearest(t.above, func(q *QueueSpec) *int64 { return q.DefaultLimitMs })
+	t.MostGraceMs = nearest(t.above, func(q *QueueSpec) *int64 { return q.MostGraceMs })
 	t.MostPriority = nearest(t.above, func(q *QueueSpec) *int32 { return q.MostPriority })
 	if most := nearest(t.above, func(q *QueueSpec) *int64 { return q.MostLimitMs }); most != nil {
 		t.MostLimitMs = *most

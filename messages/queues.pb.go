@@ -153,7 +153,9 @@ type QueueSpec struct {
 	// How long the queue's own jobs run before they may be stopped.
 	MinRunMs *int64 `protobuf:"varint,19,opt,name=min_run_ms,json=min_runtime_ms,proto3,oneof" json:"min_run_ms,omitempty"`
 	// Owners that may submit jobs: names of owners, and groups as "group:NAME". Empty: all owners.
-	Owners        []string `protobuf:"bytes,20,rep,name=owners,proto3" json:"owners,omitempty"`
+	Owners []string `protobuf:"bytes,20,rep,name=owners,proto3" json:"owners,omitempty"`
+	// Longest time to save a checkpoint that a job may request.
+	MostGraceMs   *int64 `protobuf:"varint,34,opt,name=most_grace_ms,json=max_grace_ms,proto3,oneof" json:"most_grace_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -326,6 +328,13 @@ func (x *QueueSpec) GetOwners() []string {
 		return x.Owners
 	}
 	return nil
+}
+
+func (x *QueueSpec) GetMostGraceMs() int64 {
+	if x != nil && x.MostGraceMs != nil {
+		return *x.MostGraceMs
+	}
+	return 0
 }
 
 // Amount is the amount of one resource: all GPUs or the GPUs of one type in thousandths, CPU in thousandths of a core,
@@ -823,7 +832,7 @@ const file_messages_queues_proto_rawDesc = "" +
 	"synapse.v1\x1a\x14messages/names.proto\x1a\x15messages/client.proto\x1a\x15messages/record.proto\"Q\n" +
 	"\x06Queues\x12\x18\n" +
 	"\adefault\x18\x01 \x01(\tR\adefault\x12-\n" +
-	"\x06queues\x18\x02 \x03(\v2\x15.synapse.v1.QueueSpecR\x06queues\"\xda\a\n" +
+	"\x06queues\x18\x02 \x03(\v2\x15.synapse.v1.QueueSpecR\x06queues\"\x96\b\n" +
 	"\tQueueSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12(\n" +
@@ -848,7 +857,8 @@ const file_messages_queues_proto_rawDesc = "" +
 	"\n" +
 	"min_run_ms\x18\x13 \x01(\x03H\n" +
 	"R\x0emin_runtime_ms\x88\x01\x01\x12\x16\n" +
-	"\x06owners\x18\x14 \x03(\tR\x06ownersB\x13\n" +
+	"\x06owners\x18\x14 \x03(\tR\x06owners\x12(\n" +
+	"\rmost_grace_ms\x18\" \x01(\x03H\vR\fmax_grace_ms\x88\x01\x01B\x13\n" +
 	"\x11_default_limit_msB\x10\n" +
 	"\x0e_most_limit_msB\x13\n" +
 	"\x11_default_priorityB\x10\n" +
@@ -860,7 +870,8 @@ const file_messages_queues_proto_rawDesc = "" +
 	"\n" +
 	"\b_reclaimB\v\n" +
 	"\t_shortestB\r\n" +
-	"\v_min_run_ms\"4\n" +
+	"\v_min_run_msB\x10\n" +
+	"\x0e_most_grace_ms\"4\n" +
 	"\x06Amount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount\"\xb4\x01\n" +

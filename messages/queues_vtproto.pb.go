@@ -98,6 +98,13 @@ func (m *QueueSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.MostGraceMs != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.MostGraceMs))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x90
+	}
 	if len(m.Owners) > 0 {
 		for iNdEx := len(m.Owners) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.Owners[iNdEx])
@@ -824,6 +831,9 @@ func (m *QueueSpec) SizeVT() (n int) {
 			l = len(s)
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.MostGraceMs != nil {
+		n += 2 + protohelpers.SizeOfVarint(uint64(*m.MostGraceMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -53,6 +53,7 @@ func (x *QueueSpec) valid() error {
 		duration("default_limit_ms", x.GetDefaultLimitMs()),
 		duration("most_limit_ms", x.GetMostLimitMs()),
 		duration("min_run_ms", x.GetMinRunMs()),
+		duration("most_grace_ms", x.GetMostGraceMs()),
 		between("default_priority", int64(x.GetDefaultPriority()), -MaxPriority, MaxPriority),
 		between("most_priority", int64(x.GetMostPriority()), -MaxPriority, MaxPriority),
 		between("owner_machines", x.GetOwnerMachines(), 0, maxAmount),

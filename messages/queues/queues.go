@@ -35,6 +35,7 @@ func fromSpec(s *messages.QueueSpec) share.QueueSpec {
 		DefaultPriority: s.DefaultPriority, MostPriority: s.MostPriority,
 		Preemption: share.Preemption{
 			ByPriority: s.ByPriority, Reclaim: s.Reclaim, Shortest: s.Shortest, MinRun: times(s.MinRunMs, nsOfMs),
+			MostGrace: times(s.MostGraceMs, nsOfMs),
 		},
 		Owners: s.GetOwners(),
 	}
@@ -66,6 +67,7 @@ func toSpec(q *share.QueueSpec) *messages.QueueSpec {
 		OwnerWaiting: q.Owner.Waiting, DefaultLimitMs: parts(q.DefaultLimit, nsOfMs), MostLimitMs: parts(q.MostLimit, nsOfMs),
 		DefaultPriority: q.DefaultPriority, MostPriority: q.MostPriority, ByPriority: q.Preemption.ByPriority,
 		Reclaim: q.Preemption.Reclaim, Shortest: q.Preemption.Shortest, MinRunMs: parts(q.Preemption.MinRun, nsOfMs),
+		MostGraceMs: parts(q.Preemption.MostGrace, nsOfMs),
 		Owners: q.Owners,
 	}
 	if q.Weight != nil {

@@ -24,7 +24,7 @@ func TestThereAndBack(t *testing.T) {
 			},
 			DefaultLimit: &minutes, MostLimit: &minutes, Selector: []topology.Label{{Key: "pool", Value: "a"}},
 			DefaultPriority: &priority, MostPriority: &priority,
-			Preemption: share.Preemption{ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRun: &minutes},
+			Preemption: share.Preemption{ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRun: &minutes, MostGrace: &minutes},
 			Owners:     []string{"ann", "group:ml"},
 		})
 	}

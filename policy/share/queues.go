@@ -57,6 +57,7 @@ type Preemption struct {
 	Reclaim    *bool  `json:",omitempty"` // usage of other queues beyond their quotas
 	Shortest   *bool  `json:",omitempty"` // jobs with a much longer remaining run time
 	MinRun     *int64 `json:",omitempty"` // of the victim's queue: minimum run time before a stop
+	MostGrace  *int64 `json:",omitempty"` // of the victim's queue: longest time to save, checked at submit
 }
 
 // Names of amounts that are not a GPU type.

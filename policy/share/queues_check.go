@@ -220,6 +220,9 @@ func (c *queuesCheck) ranges(i int) {
 	least("perOwner.running", q.Owner.Running)
 	least("perOwner.waiting", q.Owner.Waiting)
 	least("preemption.minRuntime", q.Preemption.MinRun)
+	if n := q.Preemption.MostGrace; n != nil && *n < int64(1e6) {
+		c.say(i, "preemption.maxGrace", "use 1s or more", "must be greater than 0")
+	}
 	most := inherited(c, i, func(q *QueueSpec) *int64 { return q.MostLimit })
 	usual := inherited(c, i, func(q *QueueSpec) *int64 { return q.DefaultLimit })
 	if most != nil && usual != nil && *usual > *most && (q.MostLimit != nil || q.DefaultLimit != nil) {

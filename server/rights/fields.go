@@ -29,7 +29,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Queues", "default queues", "", ""},
 	{"QueueSpec", "name parent quota limit weight order default_limit_ms most_limit_ms selector default_priority " +
 		"most_priority owner_amounts owner_machines owner_running owner_waiting by_priority reclaim " +
-		"shortest min_run_ms owners", "", ""},
+		"shortest min_run_ms owners most_grace_ms", "", ""},
 	{"Amount", "name amount", "", ""},
 	{"GetJobReply", "outcome job attempts", "", ""},
 	{"ListJobsReply", "outcome jobs next", "", ""},

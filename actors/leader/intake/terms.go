@@ -33,13 +33,19 @@ func placed(spec *messages.JobSpec, t *messages.QueueTerms) (*messages.JobSpec, 
 		no.Field = "spec.priority"
 		return nil, &messages.SubmitReply{Outcome: no}
 	}
-	if with == spec && priority == spec.Priority {
+	grace, no := graceIn(t, spec)
+	if no != nil {
+		return nil, &messages.SubmitReply{Outcome: no}
+	}
+	if with == spec && priority == spec.Priority && grace == spec.GetCheckpoint().GetGraceMs() {
 		return spec, nil
 	}
 	if with == spec {
 		with = actors.CopyOf(spec)
 	}
-	with.Priority = priority
+	if with.Priority = priority; grace != with.GetCheckpoint().GetGraceMs() {
+		with.Checkpoint.GraceMs = grace
+	}
 	if err := with.Validate(); err != nil { // the additions make it slightly longer
 		return nil, Reply("", messages.Code_CODE_INVALID, "spec",
 			"with the settings of its queue: "+err.Error(), "request less")
@@ -56,6 +62,24 @@ func priorityAbove(t *messages.QueueTerms, priority int32) *messages.Outcome {
 		Code: messages.Code_CODE_NOT_ALLOWED, Field: "priority",
 		Text: fmt.Sprintf("is %d, and the maximum in queue %s is %d", priority, t.Queue, *t.MostPriority),
 		Hint: fmt.Sprintf("use at most %d", *t.MostPriority),
+	}
+}
+
+// graceIn returns the time to save a checkpoint that a job gets in a queue. A longer time than the queue allows is
+// refused, unless the job names none.
+func graceIn(t *messages.QueueTerms, spec *messages.JobSpec) (graceMs int64, no *messages.Outcome) {
+	graceMs = spec.GetCheckpoint().GetGraceMs()
+	switch {
+	case spec.GetCheckpoint() == nil || t.MostGraceMs == nil || spec.SaveGrace().Milliseconds() <= *t.MostGraceMs:
+		return graceMs, nil
+	case graceMs == 0:
+		return *t.MostGraceMs, nil
+	}
+	most := actors.Millis(*t.MostGraceMs).String()
+	return 0, &messages.Outcome{
+		Code: messages.Code_CODE_INVALID, Field: "spec.checkpoint.grace_ms",
+		Text: "is " + actors.Millis(graceMs).String() + ", and the maximum in queue " + t.Queue + " is " + most,
+		Hint: "use at most " + most,
 	}
 }
 

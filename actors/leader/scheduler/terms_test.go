@@ -34,7 +34,7 @@ func newDoor(t *testing.T) *applied {
 				Limit: []*messages.Amount{{Name: "gpu", Amount: 4000}},
 			},
 			{Name: "free", DefaultLimitMs: num[int64](0), OwnerAmounts: []*messages.Amount{{Name: "gpu", Amount: 2000}}},
-			{Name: "most", MostLimitMs: num(hour), MostPriority: num[int32](-5)},
+			{Name: "most", MostLimitMs: num(hour), MostPriority: num[int32](-5), MostGraceMs: num[int64](120_000)},
 		},
 	}})
 	return a
@@ -114,7 +114,10 @@ func TestQueuesRefuse(t *testing.T) {
 		code   messages.Code
 	}{
 		"spec.time_limit_ms": {func(s *messages.JobSpec) { s.TimeLimitMs = 5*hour + 1 }, messages.Code_CODE_INVALID},
-		"spec.priority":      {func(s *messages.JobSpec) { s.Priority = 101 }, messages.Code_CODE_NOT_ALLOWED},
+		"spec.checkpoint.grace_ms": {func(s *messages.JobSpec) {
+			s.Queue, s.Checkpoint = "most", &messages.CheckpointSpec{GraceMs: 120_001}
+		}, messages.Code_CODE_INVALID},
+		"spec.priority": {func(s *messages.JobSpec) { s.Priority = 101 }, messages.Code_CODE_NOT_ALLOWED},
 		"spec.node_selector": {
 			asking("pool", "b"), messages.Code_CODE_INVALID,
 		},
@@ -139,6 +142,30 @@ func TestQueuesRefuse(t *testing.T) {
 		if _, rec := a.submits(spec, true); rec == nil {
 			t.Error("an infeasible job is refused although that is allowed")
 		}
+	}
+}
+
+// TestQueuesBoundGrace checks the time to save that jobs of a queue get: what they name, or at most the queue's maximum.
+// The refusal of a longer time names the queue and its maximum.
+func TestQueuesBoundGrace(t *testing.T) {
+	for _, c := range []struct {
+		queue       string
+		grace, want int64
+	}{
+		{"most", 0, 120_000}, {"most", 120_000, 120_000}, {"most", 5_000, 5_000}, {"low", 0, 0}, {"low", 600_000, 600_000},
+	} {
+		_, rec := newDoor(t).submits(func(s *messages.JobSpec) {
+			s.Queue, s.Checkpoint = c.queue, &messages.CheckpointSpec{GraceMs: c.grace}
+		}, true)
+		if got := rec.GetSpec().GetCheckpoint().GetGraceMs(); rec == nil || got != c.want {
+			t.Errorf("%+v: the job gets %d", c, got)
+		}
+	}
+	no, _ := newDoor(t).submits(func(s *messages.JobSpec) {
+		s.Queue, s.Checkpoint = "most", &messages.CheckpointSpec{GraceMs: 600_000}
+	}, true)
+	if no.Text != "is 10m0s, and the maximum in queue most is 2m0s" || no.Hint != "use at most 2m0s" {
+		t.Errorf("%v", no)
 	}
 }
 

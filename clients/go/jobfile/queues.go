@@ -89,6 +89,7 @@ func queuesFile() fileKind {
 			{"reclaim", "", queueSwitch(func(q *share.QueueSpec) **bool { return &q.Preemption.Reclaim })},
 			{"shortest", "", queueSwitch(func(q *share.QueueSpec) **bool { return &q.Preemption.Shortest })},
 			{"minRuntime", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.Preemption.MinRun })},
+			{"maxGrace", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.Preemption.MostGrace })},
 		}},
 	}}
 }

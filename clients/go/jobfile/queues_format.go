@@ -51,6 +51,7 @@ type PreemptionFile struct {
 	Reclaim    *bool  `json:"reclaim,omitempty" yaml:"reclaim,omitempty"`
 	Shortest   *bool  `json:"shortest,omitempty" yaml:"shortest,omitempty"`
 	MinRun     Amount `json:"minRuntime,omitempty" yaml:"minRuntime,omitempty"`
+	MostGrace  Amount `json:"maxGrace,omitempty" yaml:"maxGrace,omitempty"`
 }
 
 // Mapping holds amounts by name. It is written in a readable order.
@@ -123,6 +124,7 @@ func formatQueue(q *share.QueueSpec) QueueFile {
 	if q.Preemption != (share.Preemption{}) {
 		f.Preemption = &PreemptionFile{
 			q.Preemption.ByPriority, q.Preemption.Reclaim, q.Preemption.Shortest, written(q.Preemption.MinRun, formatNs),
+			written(q.Preemption.MostGrace, formatNs),
 		}
 	}
 	return f

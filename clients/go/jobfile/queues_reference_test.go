@@ -60,6 +60,7 @@ var queueTexts = []queueText{
 	{"Preemption of jobs in the same queue that are expected to run much longer.", "`true`, `false`",
 		"inherited, else false"},
 	{"Minimum run time before a job of this queue can be preempted.", "span", "inherited, else 10m (1h for `shortest`)"},
+	{"Longest time to save that a job may set (`checkpoint.grace`).", "span", "inherited, else 1h"},
 }
 
 // TestQueuesPage checks that the page describes each key of a queue file, and no other key.

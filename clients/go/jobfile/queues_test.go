@@ -23,7 +23,7 @@ default: research
 notAllowed: [other]
 queues:
 - {name: research, quota: {gpu: 256, h100: 64}, limit: {gpu: 512}, weight: 2, order: expected, timeLimit: {default: 24h, max: 168h}, nodeSelector: {pool: a}}
-- {name: nlp, parent: research, quota: {gpu: 128}, perOwner: {gpu: 64, nodes: 8, running: 500, waiting: 5000}, priority: {default: 50, max: 100}, preemption: {byPriority: true, reclaim: true, shortest: false, minRuntime: 10m}}
+- {name: nlp, parent: research, quota: {gpu: 128}, perOwner: {gpu: 64, nodes: 8, running: 500, waiting: 5000}, priority: {default: 50, max: 100}, preemption: {byPriority: true, reclaim: true, shortest: false, minRuntime: 10m, maxGrace: 5m}}
 - {name: other, limit: {cpu: 512, memory: 4Ti}, order: fair, owners: [ann, "group:ml team"]}
 `
 
@@ -51,6 +51,7 @@ func TestQueuesAreRead(t *testing.T) {
 			DefaultPriority: at(int32(50)), MostPriority: at(int32(100)),
 			Preemption: share.Preemption{
 				ByPriority: at(true), Reclaim: at(true), Shortest: at(false), MinRun: at(int64(hour / 6)),
+				MostGrace: at(int64(hour / 12)),
 			},
 		},
 		{
@@ -142,6 +143,7 @@ func drawnQueues(r *rand.Rand) *share.Queues {
 		maybe(r, &s.DefaultPriority, -int32(r.Intn(9)))
 		maybe(r, &s.Preemption.Reclaim, r.Intn(2) == 0)
 		maybe(r, &s.Preemption.MinRun, int64(r.Intn(1e6))*nsOfMs)
+		maybe(r, &s.Preemption.MostGrace, int64(1+r.Intn(1e6))*nsOfMs)
 		q.Queues = append(q.Queues, s)
 	}
 	if r.Intn(2) == 0 {

@@ -1382,6 +1382,7 @@ class QueueSpec(Message):
     shortest: Optional[bool] = one("bool")
     min_runtime_ms: Optional[int] = one("long")  # How long the queue's own jobs run before they may be stopped.
     owners: List[str] = many("str")  # Owners that may submit jobs: names of owners, and groups as "group:NAME". Empty: all owners.
+    max_grace_ms: Optional[int] = one("long")  # Longest time to save a checkpoint that a job may request.
 
 
 @dataclass
