@@ -57,6 +57,12 @@ func (x *CheckpointSpec) NeedsSaved(rank int32) bool {
 	return x.GetCommit() != SaveCommit_SAVE_COMMIT_RANK0 || rank == 0
 }
 
+// SavedBy reports whether an exit acknowledges a request, if there was one.
+func (x *CheckpointSpec) SavedBy(e *Exit) bool {
+	return x.GetAck() == SaveAck_SAVE_ACK_EXIT && e.GetKind() == ExitKind_EXIT_KIND_EXITED && e.GetCode() == ExitSaved &&
+		e.GetSignal() == 0
+}
+
 // validCheckpoint checks the request to save a checkpoint.
 func (x *JobSpec) validCheckpoint() error {
 	c := x.GetCheckpoint()

@@ -68,7 +68,7 @@ func toSpec(q *share.QueueSpec) *messages.QueueSpec {
 		DefaultPriority: q.DefaultPriority, MostPriority: q.MostPriority, ByPriority: q.Preemption.ByPriority,
 		Reclaim: q.Preemption.Reclaim, Shortest: q.Preemption.Shortest, MinRunMs: parts(q.Preemption.MinRun, nsOfMs),
 		MostGraceMs: parts(q.Preemption.MostGrace, nsOfMs),
-		Owners: q.Owners,
+		Owners:      q.Owners,
 	}
 	if q.Weight != nil {
 		s.Weight = *q.Weight

@@ -220,7 +220,7 @@ func (c *queuesCheck) ranges(i int) {
 	least("perOwner.running", q.Owner.Running)
 	least("perOwner.waiting", q.Owner.Waiting)
 	least("preemption.minRuntime", q.Preemption.MinRun)
-	if n := q.Preemption.MostGrace; n != nil && *n < int64(1e6) {
+	if n := q.Preemption.MostGrace; n != nil && *n < 1_000_000 {
 		c.say(i, "preemption.maxGrace", "use 1s or more", "must be greater than 0")
 	}
 	most := inherited(c, i, func(q *QueueSpec) *int64 { return q.MostLimit })

@@ -85,6 +85,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 	if a == nil {
 		return
 	}
+	j.adoptSaved(ctx, t, told.Exits)
 	exits := map[int32]notedExit{}
 	for i, e := range told.Exits {
 		exits[e.Rank] = notedExit{j.noteSavedExit(t, e), told.Ended(i)}

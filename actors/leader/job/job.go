@@ -282,9 +282,7 @@ func (j *Job) resume(ctx actor.Context) {
 	j.foretellResumed(ctx)
 	if j.att.StartedUnixMs != 0 {
 		j.armTimeLimit(ctx, j.p.Clock.Now()) // the entire limit, until its nodes have reported
-		if then := j.att.Pending; then != nil && j.savesFirst() {
-			j.askToSave(ctx, then.Cause, "", then)
-		}
+		j.resumeSaving(ctx)
 	}
 }
 

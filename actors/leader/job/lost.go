@@ -59,7 +59,7 @@ func (j *Job) missed(end *messages.End) *messages.MissedSave {
 			continue
 		}
 		m.Required++
-		if r := s.ranks[p.Rank]; r.GetExited() || len(r.GetSteps()) > 0 {
+		if r := s.ranks[p.Rank]; r.GetExited() || len(r.GetSteps()) > 0 || p.Exit.GetSaved() {
 			m.Acknowledged++
 		} else if m.Rank < 0 {
 			m.Rank = p.Rank

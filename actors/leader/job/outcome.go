@@ -37,8 +37,7 @@ func (j *Job) verdictOf(a *messages.AttemptRecord) *messages.End {
 		}
 	case slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Exit.GetSaved() }):
 		i := slices.IndexFunc(a.Places, func(p *messages.Place) bool { return p.Exit.GetSaved() })
-		words := fmt.Sprintf("rank %d on %s saved a checkpoint and exited", a.Places[i].Rank, a.Places[i].Node)
-		return &messages.End{Cause: messages.Cause_CAUSE_REQUEUED, Rank: -1, Node: a.Places[i].Node, Detail: words}
+		return endBySaved(a.Places[i])
 	case open:
 		return nil
 	}

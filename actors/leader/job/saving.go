@@ -155,8 +155,7 @@ func (j *Job) placedAt(rank int32, node topology.NodeID) bool {
 // noteSavedExit records a rank that saved and exited, and returns its exit with a mark. Another exit is unchanged.
 func (j *Job) noteSavedExit(token topology.Token, e *messages.Exit) *messages.Exit {
 	s, spec := &j.saving, j.rec.Spec.GetCheckpoint()
-	if j.att == nil || messages.FromToken(j.att.Token) != token || spec.GetAck() != messages.SaveAck_SAVE_ACK_EXIT ||
-		e.Kind != messages.ExitKind_EXIT_KIND_EXITED || e.Code != messages.ExitSaved || e.Signal != 0 {
+	if j.att == nil || messages.FromToken(j.att.Token) != token || !spec.SavedBy(e) {
 		return e
 	}
 	if !s.open() && (s.state != messages.SaveState_SAVE_STATE_SAVED || j.p.Clock.Now() >= s.end.at) {
@@ -203,30 +202,36 @@ func (j *Job) look(ctx actor.Context) {
 }
 
 // commonStep returns the highest step that all required ranks have acknowledged, if there is one. A rank that exited
-// without a step counts for every step. If no rank names a step, the step is 0.
+// without a step counts for every step. If no rank names a step, the step is 0. It is also 0 if a rank may have named
+// its step to an earlier leader before it exited, because the others may have saved another step since.
 func (j *Job) commonStep() (step int64, done bool) {
 	spec := j.rec.Spec.GetCheckpoint()
 	exits := spec.GetAck() == messages.SaveAck_SAVE_ACK_EXIT
 	var common []int64
-	named := false
+	named, unknown := false, false
 	for _, p := range j.att.Places {
 		if !spec.NeedsSaved(p.Rank) {
 			continue
 		}
 		r := j.saving.ranks[p.Rank]
+		if exits && p.Exit.GetSaved() && !r.GetExited() {
+			unknown = true
+			continue // it saved and exited under an earlier leader
+		}
 		if r == nil || exits && !r.Exited || !exits && len(r.Steps) == 0 {
 			return 0, false
 		}
 		steps := slices.DeleteFunc(slices.Clone(r.Steps), func(n int64) bool { return n < j.att.GetSaved().GetStep() })
 		switch {
 		case len(r.Steps) == 0:
+			unknown = unknown || j.ranBefore
 		case !named:
 			common, named = steps, true
 		default:
 			common = slices.DeleteFunc(common, func(n int64) bool { return !slices.Contains(steps, n) })
 		}
 	}
-	if !named {
+	if !named || unknown {
 		return 0, true
 	}
 	if len(common) == 0 {

@@ -145,14 +145,15 @@ func TestQueuesRefuse(t *testing.T) {
 	}
 }
 
-// TestQueuesBoundGrace checks the time to save that jobs of a queue get: what they name, or at most the queue's maximum.
-// The refusal of a longer time names the queue and its maximum.
+// TestQueuesBoundGrace checks the time to save that jobs of a queue get: what they name, or at most the queue's
+// maximum. The refusal of a longer time names the queue and its maximum.
 func TestQueuesBoundGrace(t *testing.T) {
 	for _, c := range []struct {
 		queue       string
 		grace, want int64
 	}{
-		{"most", 0, 120_000}, {"most", 120_000, 120_000}, {"most", 5_000, 5_000}, {"low", 0, 0}, {"low", 600_000, 600_000},
+		{"most", 0, 120_000}, {"most", 120_000, 120_000}, {"most", 5_000, 5_000}, {"low", 0, 0},
+		{"low", 600_000, 600_000},
 	} {
 		_, rec := newDoor(t).submits(func(s *messages.JobSpec) {
 			s.Queue, s.Checkpoint = c.queue, &messages.CheckpointSpec{GraceMs: c.grace}
