@@ -68,7 +68,7 @@ func TestProgressBesideFlood(t *testing.T) {
 	flood.DiskBytes = 512 << 20
 	r.run(0, flood)
 	take[*messages.TaskStarted](r, 0)
-	if m := take[*messages.TaskProgress](r, 0); m.Step != 1 {
+	if m := reportedBy(r, 0, 1, 0); m.Step != 1 {
 		t.Fatal(m)
 	}
 	var before, after unix.Rusage
@@ -76,7 +76,7 @@ func TestProgressBesideFlood(t *testing.T) {
 	began := time.Now()
 	r.run(1, script(`echo '{"step":7}' >> "$SYNAPSE_PROGRESS"; sleep 600`))
 	take[*messages.TaskStarted](r, 1)
-	if m := take[*messages.TaskProgress](r, 1); m.Step != 7 {
+	if m := reportedBy(r, 1, 7, 0); m.Step != 7 {
 		t.Fatal(m)
 	}
 	if took := time.Since(began); took > soon {
