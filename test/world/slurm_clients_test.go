@@ -68,7 +68,7 @@ func TestSnakemake(t *testing.T) {
 	listed, err := u.run(time.Minute, "sacct", "-X", "-n", "-P", "-o", "State,Partition")
 	states := strings.Split(strings.TrimSpace(listed), "\n")
 	slices.Sort(states)
-	if err != nil || len(states) != 21 || states[20] != "FAILED|" || states[0] != "COMPLETED|" {
+	if err != nil || len(states) != 21 || states[20] != "FAILED|all" || states[0] != "COMPLETED|all" {
 		t.Errorf("sacct: %v: %q", err, states)
 	}
 }
