@@ -47,6 +47,7 @@ var shows = []string{
 	"explain j1", "explain j1 -o json", "top --once", "squeue", "squeue -l", "sinfo", "scontrol show job j1",
 	"scontrol show node n1", "scontrol show partition", "cancel j1", "hold j1", "release j1", "requeue j1",
 	"priority j1 7", "wait j1", "drain n1 --reason x", "history", "history -o json", "efficiency", "whoami", "logs j1",
+	"image pull reg.example/a:1",
 }
 
 // FuzzNothingSteers checks that no text in a job, a node, a queue or an error can put a control character or a new

@@ -40,7 +40,7 @@ var commandGroups = []struct {
 		"efficiency"}},
 	{"Work inside a running task", []string{"exec", "cp", "port-forward"}},
 	{"Operate nodes and queues", []string{
-		"drain", "cordon", "uncordon", "note", "remove", "deploy", "apply", "audit", "debug"}},
+		"drain", "cordon", "uncordon", "note", "remove", "image", "deploy", "apply", "audit", "debug"}},
 	{"Keys, tokens and logins", []string{
 		"init", "certify", "token", "login", "logout", "contexts", "context", "whoami"}},
 	{"Local clusters and other tools", []string{"up", "simulate", "slurm", "version"}},

@@ -61,6 +61,13 @@ func TestSlurmContainer(t *testing.T) {
 		cmd.Dir = home
 		return ask(t, cmd)
 	}
+	pull := func(words ...string) result {
+		t.Helper()
+		return ask(t, c.command(cli, append([]string{"image", "pull"}, words...)...))
+	}
+	image := filepath.Join(home, "shell.sqsh")
+	pull(image).wants(t, 0, "n1: the image is loaded\nn2: the image is loaded\n", "")
+	pull("-l", "no=such", image).wants(t, 3, "", "no node is up and has these labels")
 	run("srun", "-N", "2", "--container-image=./shell.sqsh", "--container-workdir=/bin", "sh", "-c",
 		`echo $(cat /word) $OF_IMAGE in $PWD`).
 		wants(t, 0, "squashed yes in /bin\nsquashed yes in /bin\n", "")
