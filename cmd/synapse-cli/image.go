@@ -35,8 +35,8 @@ func (a *app) imageCommand() *cobra.Command {
 	pull := &cobra.Command{
 		Use:   "pull IMAGE [-l key=value]...",
 		Short: "load an image onto nodes",
-		Long: "Loads an image onto all nodes, or onto the nodes with the labels of -l. For each node, the command\n" +
-			"submits a small job with this image, and waits until the job has ended. The image then stays on\n" +
+		Long: "Loads an image onto all nodes, or onto the nodes with the labels of -l. The command submits a small\n" +
+			"job with this image for each node, and waits until the jobs have ended. The image then stays on\n" +
 			"the node until the node needs the disk space. Nodes that are not up are skipped. If an image cannot\n" +
 			"be loaded onto a node, the command prints the reason and exits with 1.",
 		Example: "  synapse-cli image pull -l pool=a nvcr.io/nvidia/pytorch:25.01-py3",
