@@ -124,7 +124,8 @@ func (a *app) root() *cobra.Command {
 		a.efficiencyCommand(),
 		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
-		a.deployCommand(), a.webCommand(), a.debugCommand(), a.imageCommand(), a.slurmCommand(), a.authCommand(), a.configCommand(),
+		a.deployCommand(), a.webCommand(), a.debugCommand(), a.imageCommand(), a.slurmCommand(), a.authCommand(),
+		a.configCommand(),
 		a.versionCommand(), a.docsCommand())
 	return root
 }
