@@ -3,7 +3,6 @@ package hang
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -94,25 +93,9 @@ func (c Case) others(culprit int32) string {
 		return fmt.Sprintf("rank %d waits for it", ranks[0])
 	}
 	slices.Sort(ranks)
-	spans := spansOf(ranks)
+	spans := messages.Spans(ranks)
 	if len(spans) > maxSpans {
 		return fmt.Sprintf("%d other ranks wait for it", len(ranks))
 	}
 	return "ranks " + strings.Join(spans, ", ") + " wait for it"
-}
-
-// spansOf writes sorted numbers as ranges, such as 0-4 and 6-7.
-func spansOf(ranks []int32) (spans []string) {
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		text := strconv.Itoa(int(ranks[i]))
-		if j > i {
-			text += "-" + strconv.Itoa(int(ranks[j]))
-		}
-		spans, i = append(spans, text), j+1
-	}
-	return spans
 }

@@ -113,22 +113,7 @@ func phaseColour(phase string) string {
 }
 
 // ranks formats many ranks briefly: 0-7, 9.
-func ranks(list []int32) string {
-	var parts []string
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		part := strconv.Itoa(int(list[i]))
-		if j > i {
-			part += "-" + strconv.Itoa(int(list[j]))
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
-}
+func ranks(list []int32) string { return strings.Join(messages.Spans(list), ",") }
 
 // Counted formats a number of things: 1 rack, 2 racks.
 func Counted(n int, noun string) string { return counted(n, noun) }
