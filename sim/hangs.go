@@ -42,7 +42,9 @@ func (l *launcher) progresses(t *task, c *messages.StartTask, after time.Duratio
 	state := &messages.RankState{Rank: rank, Step: 2, Reports: true, ChangedNs: begins}
 	l.later(t, time.Second, func() { l.tellState(t, state) })
 	if plan.moves && rank == (stuck+1)%tasks {
-		return // it seems to make progress until its end
+		// It seems to make progress until its end. The ranks that still run then make none.
+		l.later(t, after-time.Millisecond, func() { l.w.hung[t.key.Token] = anyRank })
+		return
 	}
 	l.later(t, after/2, func() {
 		since := int64(l.m.now())
@@ -74,5 +76,8 @@ func (l *launcher) tellState(t *task, s *messages.RankState) {
 	}
 }
 
-// hungGangs holds the rank because of which each hung attempt hangs.
+// hungGangs holds the rank because of which each hung attempt hangs, or anyRank.
 type hungGangs map[topology.Token]int32
+
+// anyRank stands for the ranks that make no progress after the only rank that did has ended. Any of them may be named.
+const anyRank = -2
