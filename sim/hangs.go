@@ -41,14 +41,19 @@ func (l *launcher) progresses(t *task, c *messages.StartTask, after time.Duratio
 	begins := int64(l.m.now())
 	state := &messages.RankState{Rank: rank, Step: 2, Reports: true, ChangedNs: begins}
 	l.later(t, time.Second, func() { l.tellState(t, state) })
-	if plan.moves && rank == (stuck+1)%tasks {
-		// It seems to make progress until its end. The ranks that still run then make none.
+	decides := stuck // the rank whose state decides whether the gang hangs, and who is named
+	if plan.moves {
+		decides = (stuck + 1) % tasks
+	}
+	if rank == decides {
 		l.later(t, after-time.Millisecond, func() { l.w.hung[t.key.Token] = anyRank })
-		return
+	}
+	if plan.moves && rank == decides {
+		return // it seems to make progress until its end
 	}
 	l.later(t, after/2, func() {
 		since := int64(l.m.now())
-		if !plan.moves {
+		if _, known := l.w.hung[t.key.Token]; !plan.moves && !known {
 			l.w.hung[t.key.Token] = stuck
 		}
 		still := &messages.RankState{Rank: rank, Step: 2, Reports: true, Late: true, ChangedNs: since, QuietNs: since,
@@ -79,5 +84,5 @@ func (l *launcher) tellState(t *task, s *messages.RankState) {
 // hungGangs holds the rank because of which each hung attempt hangs, or anyRank.
 type hungGangs map[topology.Token]int32
 
-// anyRank stands for the ranks that make no progress after the only rank that did has ended. Any of them may be named.
+// anyRank stands for the ranks that still run after the rank that decided has ended. Any of them may be named.
 const anyRank = -2
