@@ -43,7 +43,7 @@ MUTANT_SEEDS ?= 400
 # A binary without cgo is one file that runs everywhere. Only the race detector needs cgo.
 export CGO_ENABLED = 0
 
-SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(WORLD),-world $(WORLD)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares)
+SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(WORLD),-world $(WORLD)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares) $(if $(HANGS),-hangs)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build programs dist install wheel run installed test test-integration parties crowds pictures test-envs race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants long cover bench clean
@@ -134,7 +134,7 @@ protocheck: ## check that the generated files are current and that messages only
 verify: ## run everything that CI checks (MANY=1 plays 400 seeds with queues instead of 60)
 	@.ci/run
 
-sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 the first, WORLD=small, ORDER=fifo, SHARES=1 with queues and preemption
+sim: ## run the simulator: SEED=7 one seed, SEEDS=200 many, FIRST=1000 the first, WORLD=small, ORDER=fifo, SHARES=1 with queues and preemption, HANGS=1 with gangs that hang
 	$(SIMULATE)
 
 simulate: programs ## simulate a synthetic week on 8, 12 and 16 nodes, also with other policies (one minute)

@@ -18,7 +18,7 @@ const (
 // hangs draws whether a gang hangs in its first attempt.
 func (w *World) hangs(spec *messages.JobSpec, run *script) {
 	n := len(w.client.jobs)
-	if n%8 != 7 || run.exit != 0 || spec.GetRestart().GetNever() {
+	if !w.opts.Hangs || n%8 != 7 || run.exit != 0 || spec.GetRestart().GetNever() {
 		return
 	}
 	run.hangs = 1 + int32(n/8%5)

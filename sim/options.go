@@ -59,6 +59,8 @@ type Options struct {
 	Checks bool
 	// Shares makes the cluster use queues that the seed draws, with preemption.
 	Shares bool
+	// Hangs makes some gangs hang.
+	Hangs bool
 	// Prompt removes chance from durations, for replays of records. Each duration is Latency, a step takes no time,
 	// clocks are exact, and a pass runs after all other occurrences of its instant.
 	Prompt  bool

@@ -7,7 +7,7 @@ import "testing"
 func TestHangNamed(t *testing.T) {
 	counters := map[string]int64{}
 	for seed := uint64(1); seed <= 6; seed++ {
-		r := run(t, Options{Seed: seed, World: "small"})
+		r := run(t, Options{Seed: seed, World: "small", Hangs: true})
 		for name, n := range r.Counters { //order: each is summed up
 			counters[name] += n
 		}

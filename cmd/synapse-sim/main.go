@@ -28,6 +28,7 @@ type arguments struct {
 	first    uint64
 	world    string
 	shares   bool
+	hangs    bool
 	minutes  int
 	machines int
 	faults   string
@@ -78,6 +79,7 @@ func main() {
 		return nil
 	})
 	flag.BoolVar(&a.shares, "shares", false, "use queues drawn from the seed, with preemption")
+	flag.BoolVar(&a.hangs, "hangs", false, "make some gangs hang")
 	flag.StringVar(&a.lean, "lean", "", "fault sites that three of four seeds include, separated by commas")
 	flag.Func("set", "protocol constant to override, such as ResendFirst=260ms; may be repeated", func(s string) error {
 		a.set = append(a.set, s)
@@ -283,7 +285,7 @@ func (a *arguments) one(seed uint64, lean string) outcome {
 	}
 	o := sim.Options{
 		Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Debug: a.debug, Unchecked: a.bare,
-		Meet: a.guided, Shares: a.shares, Gaps: a.gaps,
+		Meet: a.guided, Shares: a.shares, Hangs: a.hangs, Gaps: a.gaps,
 	}
 	if len(a.set) > 0 {
 		o.Constants = &c // otherwise the seed draws some of them
@@ -360,6 +362,9 @@ func (a *arguments) replay(seed uint64, lean string) string {
 	}
 	if a.faults != "" {
 		add("-faults %s", a.faults)
+	}
+	if a.hangs {
+		add("-hangs")
 	}
 	if a.shares {
 		add("-shares")
