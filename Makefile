@@ -158,7 +158,7 @@ mutants: installed ## plant each known bug and check that seeds, a scenario or a
 	$(GO) run ./test/mutants -seeds $(MUTANT_SEEDS) $(if $(NAME),-name $(NAME))
 
 # A random finding says little about the change under test, so CI runs none of this. All parts run, even if one fails.
-LONGER = fuzz 'sim WORLD=small FIRST=401 SEEDS=2000' 'sim WORLD=small SHARES=1 FIRST=61 SEEDS=1000' 'sim SEEDS=50' 'sim SEEDS=50 SHARES=1' mutants
+LONGER = fuzz 'sim WORLD=small FIRST=401 SEEDS=2000' 'sim WORLD=small HANGS=1 FIRST=61 SEEDS=400' 'sim WORLD=small SHARES=1 FIRST=61 SEEDS=1000' 'sim SEEDS=50' 'sim SEEDS=50 SHARES=1' mutants
 long: ## search for hours: every fuzz target, every mutant, thousands of seeds
 	@failed=; for part in $(LONGER); do \
 		echo "== make $$part"; \

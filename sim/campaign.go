@@ -247,7 +247,7 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 	p.epoch = epoch
 	h.w.oldLeads(p.old)
 	if epoch == h.w.store.kept.Epoch() { // otherwise another process got a higher epoch meanwhile
-		h.w.leading = h
+		h.w.leading, h.w.led = h, h
 		h.w.elections++
 		h.w.ledSince = h.w.engine.now
 	}

@@ -188,6 +188,9 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 		if w.leading.quietAt[m.index] > max(g.said, recovered) || closed != "" && heard {
 			return k.Node + " was away, or is closed: " + closed
 		}
+	case w.led != nil && w.engine.now.since(w.led.heardAt[m.index]) >= w.constants.DeadAfter-time.Second:
+		// The decision of a leader that died since may be written only now.
+		return "the leader that died counted " + k.Node + " as lost"
 	}
 	return ""
 }

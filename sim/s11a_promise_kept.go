@@ -116,14 +116,16 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	}
 }
 
-// hasLapsed reports whether an attempt in the store has lost its resources on a node for ever. A stalled disk may
-// complete a COMMIT after the reservations have expired. The node refuses such a Commit, and the attempt ends.
+// hasLapsed reports whether an attempt in the store holds no resources on a node any more: it has ended there, although
+// its exit is not in the store yet, or it never began. A stalled disk may complete a COMMIT after the reservations have
+// expired. The node refuses such a Commit, and the attempt ends.
 func (w *World) hasLapsed(a *messages.AttemptRecord, node string) bool {
 	m := w.machine(node)
 	if m.proc == nil || m.proc.node == nil || m.proc.node.Ledger() == nil {
 		return false // unknown until its agent runs
 	}
-	return m.proc.node.Ledger().Allocation(messages.FromToken(a.Token)) == nil
+	s := m.proc.node.Ledger().Allocation(messages.FromToken(a.Token))
+	return s == nil || s.State == topology.AllocationEnded
 }
 
 // mayBeHeld reports whether a hold may be on its way. A hold that is released before it is on disk also ends a

@@ -51,7 +51,8 @@ func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 		}
 		for _, node := range nodesOf(g.promise) {
 			endless := func(o *messages.AttemptRecord) bool {
-				return w.books.jobs[o.Job].record.GetSpec().GetTimeLimitMs() == 0 && !g.waitsFor(w, o, node)
+				return w.books.jobs[o.Job].record.GetSpec().GetTimeLimitMs() == 0 && !g.waitsFor(w, o, node) &&
+					!w.hasLapsed(o, node)
 			}
 			g.lookAround(w)
 			if g.excuse == "" && isOn(a, node) && g.crowds(w, a, node, endless) {

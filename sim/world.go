@@ -41,6 +41,7 @@ type World struct {
 	visits      int        // number of such nodes so far
 	schedulers  []*schedulerHost
 	leading     *schedulerHost
+	led         *schedulerHost // the last one that led; its process may be dead
 	elections   int
 	ledSince    instant
 	store       *storage

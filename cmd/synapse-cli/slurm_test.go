@@ -92,8 +92,6 @@ func TestScancelAndSinfo(t *testing.T) {
 	cli(f.address, "slurm", "scancel", "-n", "n-jrun").wants(t, 0, "", "")
 	cli(f.address, "slurm", "scancel", "99").wants(t, 1, "", "scancel: error: Invalid job id specified: 99")
 	cli(f.address, "slurm", "scancel").wants(t, 1, "", "No job identification provided")
-	// A session in the task sends a signal.
-	cli(f.address, "slurm", "scancel", "-s", "USR1", "jrun").wants(t, 1, "", "does not support this request")
 	var ended []string
 	for _, c := range told[*messages.Cancel](f) {
 		ended = append(ended, c.GetJob())

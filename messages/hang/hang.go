@@ -1,7 +1,7 @@
 // Package hang decides whether a gang has stopped making progress, and which rank stopped first. The package is pure.
 // The leader and the simulator use it.
 //
-// A hang is decided only if the state of every rank is known. Activity that nobody has measured is unknown, and never
+// A hang is decided only if the state of every rank is known. Activity that was not measured is unknown, and never
 // counts as none. The package names a rank only if that rank differs from all others. Otherwise it says that no rank
 // stands out.
 package hang

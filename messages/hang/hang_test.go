@@ -100,7 +100,7 @@ func TestUnknownIsNotHung(t *testing.T) {
 	c := gang(4, all(func(r *Rank) { r.Silent = 100 * floor }))
 	c.Tasks = 5
 	if _, hangs := Judge(c); hangs {
-		t.Error("a rank that nobody has described counts as hung")
+		t.Error("a rank without a report counts as hung")
 	}
 	c.Active = 1
 	if f, hangs := Judge(c); !hangs || f.Rank != -1 {

@@ -76,9 +76,18 @@ func python(ctx context.Context, pySpy string, pid int) []byte {
 	defer cancel()
 	c := exec.CommandContext(ctx, pySpy, "dump", "--nonblocking", "--pid", strconv.Itoa(pid))
 	c.WaitDelay = time.Second
-	text, err := c.CombinedOutput()
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		text = append(text, fmt.Sprintf("\npy-spy: %v\n", err)...)
+	var out bounded
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		out.text = append(out.text, fmt.Sprintf("\npy-spy: %v\n", err)...)
 	}
-	return text
+	return out.text
+}
+
+// bounded keeps the first MaxStackBytes of what is written, because a task decides how much its stacks print.
+type bounded struct{ text []byte }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.text = append(b.text, p[:min(len(p), MaxStackBytes-len(b.text))]...)
+	return len(p), nil
 }

@@ -79,7 +79,7 @@ func (t *task) lookAtActivity(now int64, all []supervisor.Process) {
 	if a.since == 0 || now-a.due > int64(2*every+time.Second) {
 		a.since, a.quiet = now, 0 // this program, or the whole node, did not run meanwhile
 	}
-	a.due = now + int64(every)
+	a.due = now - now%int64(every) + int64(every) // the same time for all such tasks, so that they share one look at /proc
 	if a.writing.Load() {
 		return
 	}
@@ -161,7 +161,7 @@ func (t *task) progressState(now int64, floor time.Duration) *messages.RankState
 	}
 }
 
-// tellActivity sends the state of the task with its progress. A task that works is told once.
+// tellActivity sends the state of the task with its progress. If a task works, it sends the state only once.
 func (t *task) tellActivity(state *messages.RankState) {
 	a := &t.activity
 	a.mu.Lock()

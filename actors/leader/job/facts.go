@@ -422,6 +422,8 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 		}
 	case warnDue:
 		j.onWarnDue(ctx, m)
+	case hangDue:
+		j.onHangDue(ctx)
 	case graceOver:
 		s := j.contacts[m.Node]
 		if m.Token == j.token && !s.up && s.since == m.Since && j.states.In(jobRunning) {

@@ -16,11 +16,20 @@ import (
 // wait for. When every rank is accounted for, package hang decides. Nothing of this is on disk. A new leader decides
 // again, because the nodes repeat their reports.
 
+// judgeEvery is the least time between two decisions about an attempt. A decision looks at every rank, and thousands of
+// nodes can report within a second.
+const judgeEvery = time.Second
+
 // quiet holds the reports of the nodes of an attempt about ranks without progress.
 type quiet struct {
-	nodes map[topology.NodeID]quietNode
-	stall *messages.Stall // nil: the attempt makes progress
+	nodes  map[topology.NodeID]quietNode
+	stall  *messages.Stall // nil: the attempt makes progress
+	judged actors.Instant  // time of the last decision; 0: none
+	due    bool            // a decision waits for judgeEvery to pass
 }
+
+// hangDue requests the decision that waits.
+type hangDue struct{}
 
 type quietNode struct {
 	*messages.AttemptProgress
@@ -47,14 +56,26 @@ func (j *Job) onProgressHeard(ctx actor.Context, m protocol.ProgressHeard) {
 		j.quiet.nodes = map[topology.NodeID]quietNode{}
 	}
 	j.quiet.nodes[m.Node] = quietNode{m.Progress, j.p.Clock.Now()}
-	if j.quiet.stall == nil && len(m.Progress.Quiet) == 0 {
+	if j.quiet.stall == nil && len(m.Progress.Quiet) == 0 || j.quiet.due {
+		return
+	}
+	if wait := judgeEvery - j.p.Clock.Now().Since(j.quiet.judged); j.quiet.judged != 0 && wait > 0 {
+		j.quiet.due = true
+		j.p.Clock.After(wait, ctx.Self(), hangDue{})
 		return
 	}
 	j.decideHang(ctx)
 }
 
+func (j *Job) onHangDue(ctx actor.Context) {
+	if j.quiet.due && j.states.In(jobRunning) && j.rec.Spec.WatchesHangs() {
+		j.decideHang(ctx)
+	}
+}
+
 // decideHang decides whether the attempt hangs. If the job wants it, it ends the attempt.
 func (j *Job) decideHang(ctx actor.Context) {
+	j.quiet.judged, j.quiet.due = j.p.Clock.Now(), false
 	c := j.hangCase()
 	found, hangs := hang.Judge(c)
 	was := j.quiet.stall
@@ -77,25 +98,36 @@ func (j *Job) decideHang(ctx actor.Context) {
 	}
 }
 
-// hangCase returns the facts about the attempt. Ranks that have ended do not count.
+// hangCase returns the facts about the attempt. Ranks that have ended do not count. A node tells only of its own ranks.
 func (j *Job) hangCase() hang.Case {
 	c := hang.Case{Floor: j.rec.Spec.HangFloor(), Paused: j.saving.open()}
 	ended := j.exits[messages.FromToken(j.att.Token)]
-	seen := map[topology.NodeID]bool{}
-	now := j.p.Clock.Now()
+	live := map[topology.NodeID]map[int32]bool{} // the ranks of each node that has reported
+	var nodes []topology.NodeID
 	for _, p := range j.att.Places {
 		if p.Exit != nil || ended[p.Rank].Exit != nil {
 			continue
 		}
 		c.Tasks++
 		node := topology.NodeID(p.Node)
-		if n, known := j.quiet.nodes[node]; known && !seen[node] {
-			seen[node] = true
-			c.Active, c.OnTime = c.Active+int(n.Active), c.OnTime+int(n.OnTime)
-			for _, r := range n.Quiet {
-				c.Ranks = append(c.Ranks, rankOf(p.Node, n, r, now))
+		if _, known := j.quiet.nodes[node]; !known {
+			continue
+		}
+		if live[node] == nil {
+			live[node], nodes = map[int32]bool{}, append(nodes, node)
+		}
+		live[node][p.Rank] = true
+	}
+	now := j.p.Clock.Now()
+	for _, node := range nodes {
+		n, ranks := j.quiet.nodes[node], live[node]
+		for _, r := range n.Quiet {
+			if ranks[r.Rank] {
+				c.Ranks = append(c.Ranks, rankOf(string(node), n, r, now))
+				delete(ranks, r.Rank) // once each
 			}
 		}
+		c.Active, c.OnTime = c.Active+min(int(n.Active), len(ranks)), c.OnTime+int(n.OnTime)
 	}
 	return c
 }

@@ -213,7 +213,7 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onLacksUID(ctx, m)
 	case actors.ResendDue:
 		j.onResend(ctx, m)
-	case backoffOver, timeUp, graceOver, warnDue:
+	case backoffOver, timeUp, graceOver, warnDue, hangDue:
 		j.onTimer(ctx, m)
 	case *actor.Terminated:
 		j.advance(ctx) // a Coordinator has finished its cleanup: the job may be complete

@@ -163,7 +163,7 @@ func (w *writer) entry(i *inode, name string, level int) error {
 	case typeChar:
 		header.Typeflag = tar.TypeChar
 	default:
-		return nil // nobody listens on a socket in an image
+		return nil // a socket in an image has no listener
 	}
 	return w.to.WriteHeader(header)
 }

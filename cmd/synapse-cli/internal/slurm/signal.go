@@ -88,5 +88,5 @@ func (s Signal) In(spec *messages.JobSpec, rank int) (command []string, ok bool)
 	return []string{"/bin/sh", "-c", signalText, "scancel", name, kind, s.Step}, true
 }
 
-// Marks is the variable of the command, by which the command knows itself.
+// Marks is the environment of the command that signals. The command skips every process with this variable: itself.
 const Marks = "SLURM_SCANCEL=1"
