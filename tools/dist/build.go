@@ -27,7 +27,7 @@ var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "syn
 // external issuer, and the rules on users and disks. synapse-scheduler has the messages and rules of verdicts, of
 // checkpoints on request, and of calls from inside a job, and reads job files for the web UI.
 var ceilings = map[string]int{
-	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-node": 23_750_000, "synapse-scheduler": 33_250_000,
+	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-node": 23_750_000, "synapse-scheduler": 33_750_000,
 }
 
 // released removes gRPC's pages about single calls, which are not served: they need html/template, a third of a
