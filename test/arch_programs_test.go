@@ -46,6 +46,7 @@ var absents = []absent{
 	{"synapse-cli", module + "/sim", "`simulate` starts synapse-sim", []string{module + "/sim/record"}},
 	{"synapse-cli", "github.com/google/nftables", "networks of tasks are made by a node's program", nil},
 	{"synapse-cli", "github.com/vishvananda", "networks of tasks are made by a node's program", nil},
+	{"synapse-cli", "github.com/russross/blackfriday", "package cmd/internal/manual writes man pages", nil},
 	{"carapace", "google.golang.org", "what supervises a task stays small", nil},
 	{"carapace", protoActor, "what supervises a task stays small", nil},
 }

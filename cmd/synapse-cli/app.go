@@ -69,7 +69,7 @@ func (a *app) execute(args []string) int {
 	if name := filepath.Base(args[0]); slices.Contains(slurmcmd.Names(), name) {
 		return a.asSlurm(name, args[1:])
 	}
-	root := a.root()
+	root := a.root(args[1:]...)
 	root.SetArgs(args[1:])
 	if len(args) > 1 && strings.HasPrefix(args[1], cobra.ShellCompRequestCmd) { // other runs need no completions
 		a.completeEverywhere(root)
@@ -87,7 +87,9 @@ func (a *app) execute(args []string) int {
 	return a.end(err)
 }
 
-func (a *app) root() *cobra.Command {
+// root returns the command of the program, with the commands that a command line needs. Without arguments, it returns
+// all commands.
+func (a *app) root(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   a.name,
 		Short: "submit, watch and stop gangs of training tasks on a Synapse cluster",
@@ -115,18 +117,9 @@ func (a *app) root() *cobra.Command {
 		a.seedFlags(root)
 	}
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(a.submitCommand(), a.getCommand(), a.describeCommand(), a.explainCommand(), a.logsCommand(),
-		a.cancelCommand(), a.waitCommand(), a.watchCommand(), a.eventsCommand(),
-		a.topCommand(), a.holdCommand(), a.releaseCommand(),
-		a.requeueCommand(), a.checkpointCommand(), a.runCommand(), a.execCommand(), a.cpCommand(), a.portForwardCommand(),
-		a.priorityCommand(), a.updateCommand(), a.applyCommand(), a.suspendCommand(), a.attachCommand(),
-		a.drainCommand(), a.cordonCommand(), a.uncordonCommand(), a.removeCommand(), a.noteCommand(), a.historyCommand(),
-		a.efficiencyCommand(),
-		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
-		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
-		a.deployCommand(), a.webCommand(), a.debugCommand(), a.imageCommand(), a.slurmCommand(), a.authCommand(),
-		a.configCommand(),
-		a.versionCommand(), a.docsCommand())
+	for _, c := range chosen(args) {
+		root.AddCommand(c.make(a))
+	}
 	return root
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +62,9 @@ func (a *app) applyCommand() *cobra.Command {
 }
 
 // kindJob matches a file of jobs, also with mistakes.
-var kindJob = regexp.MustCompile(`(?m)(^|[{,])\s*"?kind"?:\s*"?Job\b`)
+var kindJob = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(^|[{,])\s*"?kind"?:\s*"?Job\b`)
+})
 
 // applyFile applies a file of jobs or of queues.
 func (a *app) applyFile(file string, dryRun bool) error {
@@ -70,7 +73,7 @@ func (a *app) applyFile(file string, dryRun bool) error {
 		return err
 	}
 	tree, err := jobfile.ParseQueues(data)
-	if kindJob.Match(data) {
+	if kindJob().Match(data) {
 		specs, sources, err := jobsWithSources(name, data)
 		if err != nil {
 			return err

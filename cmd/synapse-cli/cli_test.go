@@ -424,7 +424,7 @@ func TestDocs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")
 	cli("", "docs", "man", dir).wants(t, 0, "", "")
 	page, err := os.ReadFile(filepath.Join(dir, "synapse-cli-submit.1"))
-	if err != nil || !strings.Contains(string(page), "allow-infeasible") {
+	if err != nil || !strings.Contains(string(page), `allow\-infeasible`) {
 		t.Errorf("%v: %s", err, page)
 	}
 	help := cli("", "--help")

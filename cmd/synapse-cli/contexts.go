@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,9 @@ import (
 // tokens. Errors never quote its content.
 
 // contextName matches a valid name of a context, which is typed, completed and printed.
-var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var contextName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+})
 
 // contextsPath returns the path of the file of contexts, or "" for a program without a home folder.
 func (a *app) contextsPath() string { return client.ContextsPath(a.variable) }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -207,12 +208,16 @@ func (p *parts) settings(folder string) {
 }
 
 var (
-	passwordInURL = regexp.MustCompile(`(://[^:/@\s]*:)[^@\s]*@`)
-	secretSetting = regexp.MustCompile(
-		`(?mi)^(\s*[#-]*\s*[\w.-]*(?:password|passwd|secret|token|key)[\w.-]*\s*[:=]\s*)([^\s/#].*)$`)
+	passwordInURL = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(://[^:/@\s]*:)[^@\s]*@`)
+	})
+	secretSetting = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(
+			`(?mi)^(\s*[#-]*\s*[\w.-]*(?:password|passwd|secret|token|key)[\w.-]*\s*[:=]\s*)([^\s/#].*)$`)
+	})
 )
 
 // withoutSecrets removes passwords from URLs, and the values of keys that name a secret, except file paths.
 func withoutSecrets(text []byte) []byte {
-	return secretSetting.ReplaceAll(passwordInURL.ReplaceAll(text, []byte("${1}xxxxx@")), []byte("${1}xxxxx"))
+	return secretSetting().ReplaceAll(passwordInURL().ReplaceAll(text, []byte("${1}xxxxx@")), []byte("${1}xxxxx"))
 }

@@ -110,7 +110,7 @@ func (a *app) login(ctx context.Context, server string, l loginFlags) error {
 		return exit.Hint("add --token-file FILE, --token-file - for standard input, --tls DIR, or --oidc URL",
 			"token or certificate is missing")
 	}
-	if name != "" && !contextName.MatchString(name) {
+	if name != "" && !contextName().MatchString(name) {
 		return exit.Hint("use at most 63 letters, digits and ._-", "--name %q: not a valid name", name)
 	}
 	one := client.Context{Server: server, Token: a.config.Token}

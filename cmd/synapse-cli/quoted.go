@@ -23,7 +23,9 @@ type quoting struct {
 }
 
 // ownColours matches the colours of tables.
-var ownColours = regexp.MustCompile(`\x1b\[(?:0|3[1-6])m`)
+var ownColours = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\x1b\[(?:0|3[1-6])m`)
+})
 
 // Write writes all data or fails.
 func (q *quoting) Write(data []byte) (int, error) {
@@ -54,12 +56,12 @@ func (q *quoting) Write(data []byte) (int, error) {
 
 // visible escapes control characters in a text, except line ends and the program's own colours.
 func visible(text string) string {
-	if !ownColours.MatchString(text) {
+	if !ownColours().MatchString(text) {
 		return messages.Lines(text)
 	}
 	var out strings.Builder
 	from := 0
-	for _, own := range ownColours.FindAllStringIndex(text, -1) {
+	for _, own := range ownColours().FindAllStringIndex(text, -1) {
 		out.WriteString(messages.Lines(text[from:own[0]]))
 		out.WriteString(text[own[0]:own[1]])
 		from = own[1]

@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -93,14 +94,16 @@ func printEnvironment(w io.Writer) {
 }
 
 var (
-	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	linkText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	})
 	codeText = strings.NewReplacer("`", "")
 )
 
 // printRow prints a name and its text, wrapped in a column.
 func printRow(w io.Writer, name, text string, width int) {
 	indent := strings.Repeat(" ", width+4)
-	lines := wrapped(codeText.Replace(linkText.ReplaceAllString(text, "$1")), indent)
+	lines := wrapped(codeText.Replace(linkText().ReplaceAllString(text, "$1")), indent)
 	if len(name) > width {
 		fmt.Fprintf(w, "  %s\n%s\n", name, lines)
 		return

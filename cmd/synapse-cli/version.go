@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/internal/manual"
@@ -108,24 +107,8 @@ func (a *app) docsCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			root := c.Root()
-			root.DisableAutoGenTag = true
-			forMan(root)
-			// A fixed date, so that the same version creates the same pages.
-			date := time.Unix(0, 0).UTC()
-			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Synapse " + versionOf(), Manual: "Synapse",
-				Date: &date}, args[0])
+			return manual.WriteMan(c.Root(), args[0], "Synapse "+versionOf())
 		},
 	})
 	return c
-}
-
-// forMan prepares the help of a command and its subcommands for man pages.
-func forMan(c *cobra.Command) {
-	if c.Long = manual.ForMan(c.Long); c.Long == "" {
-		c.Long = manual.Sentence(c.Short)
-	}
-	for _, below := range c.Commands() {
-		forMan(below)
-	}
 }

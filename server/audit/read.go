@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // This file reads and verifies an audit log.
@@ -147,16 +148,18 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 
 // headLine matches a log line that contains only a head, as text or as JSON, with an optional prefix of the system
 // journal. A head within other text does not match, because a user may have submitted that text.
-var headLine = regexp.MustCompile(`^(?:[\w:.+-]+(?: {1,2}[\w:.+-]+){1,4}\[\d+\]: )?` +
-	`(?:\{"time":"[^"\\]*","level":"info","message":"|(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)? )?)` +
-	headWords + `(\d+) ([0-9a-f]{64})(?:"(?:,"epoch":\d+)?\})?$`)
+var headLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[\w:.+-]+(?: {1,2}[\w:.+-]+){1,4}\[\d+\]: )?` +
+		`(?:\{"time":"[^"\\]*","level":"info","message":"|(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)? )?)` +
+		headWords + `(\d+) ([0-9a-f]{64})(?:"(?:,"epoch":\d+)?\})?$`)
+})
 
 // Heads finds all logged heads in a text, such as a scheduler's log.
 func Heads(in io.Reader) (all []Head, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
-		found := headLine.FindStringSubmatch(lines.Text())
+		found := headLine().FindStringSubmatch(lines.Text())
 		if found == nil {
 			continue
 		}

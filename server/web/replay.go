@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // This file makes a page of a recording that needs no cluster and no server. In a file that is opened from a
@@ -86,8 +87,12 @@ func pageFile(name string) []byte {
 }
 
 var (
-	imports = regexp.MustCompile(`(?m)^import (\{[^}]*\}|\* as \w+) from "\./(\w+)\.js";\n`)
-	exports = regexp.MustCompile(`(?m)^export ((?:async )?function|const) (\w+)`)
+	imports = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^import (\{[^}]*\}|\* as \w+) from "\./(\w+)\.js";\n`)
+	})
+	exports = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^export ((?:async )?function|const) (\w+)`)
+	})
 )
 
 // bundle returns a module and all its imports as one script without imports.
@@ -101,18 +106,18 @@ func bundle(first string) []byte {
 		}
 		done[name] = true
 		text := string(pageFile(name + ".js"))
-		for _, m := range imports.FindAllStringSubmatch(text, -1) {
+		for _, m := range imports().FindAllStringSubmatch(text, -1) {
 			add(m[2])
 		}
 		var names []string
-		for _, m := range exports.FindAllStringSubmatch(text, -1) {
+		for _, m := range exports().FindAllStringSubmatch(text, -1) {
 			names = append(names, m[2])
 		}
-		text = imports.ReplaceAllStringFunc(text, func(line string) string {
-			m := imports.FindStringSubmatch(line)
+		text = imports().ReplaceAllStringFunc(text, func(line string) string {
+			m := imports().FindStringSubmatch(line)
 			return "const " + strings.TrimPrefix(m[1], "* as ") + " = module_" + m[2] + ";\n"
 		})
-		text = exports.ReplaceAllString(text, "$1 $2")
+		text = exports().ReplaceAllString(text, "$1 $2")
 		fmt.Fprintf(&out, "const module_%s = (() => {\n\"use strict\";\n%s\nreturn { %s };\n})();\n",
 			name, text, strings.Join(names, ", "))
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -84,7 +85,9 @@ func listed(root *yaml.Node) []*yaml.Node {
 
 // JSON may escape a slash, and writes a character above U+FFFF as two escapes. The YAML parser supports
 // neither. The first alternative skips an escaped backslash.
-var escapes = regexp.MustCompile(`\\\\|\\/|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\\\\|\\/|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+})
 
 // asYAML replaces the parts of JSON that are not valid YAML: tabs between tokens, and some escapes. JSON
 // strings contain no tabs.
@@ -96,7 +99,7 @@ func asYAML(data []byte) []byte {
 	for _, end := range "\u0085\u2028\u2029" { // line ends in YAML but not in JSON
 		data = bytes.ReplaceAll(data, []byte(string(end)), fmt.Appendf(nil, `\u%04x`, end))
 	}
-	return escapes.ReplaceAllFunc(data, func(escape []byte) []byte {
+	return escapes().ReplaceAllFunc(data, func(escape []byte) []byte {
 		var s string
 		if string(escape) == `\\` || json.Unmarshal([]byte(`"`+string(escape)+`"`), &s) != nil {
 			return escape
@@ -127,12 +130,14 @@ func plain(data []byte) *Problem {
 	return nil
 }
 
-var yamlWords = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
+var yamlWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
+})
 
 // syntax converts an error of the parser into a problem. The parser reports only lines. The column is
 // therefore the first letter of the line, or the position of a known cause.
 func syntax(data []byte, err error) *Problem {
-	words := yamlWords.FindStringSubmatch(err.Error())
+	words := yamlWords().FindStringSubmatch(err.Error())
 	if words == nil {
 		return &Problem{Text: strings.ReplaceAll(err.Error(), "\n", " ")}
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -163,7 +164,9 @@ func (r *reader) locate(err error) *Problem {
 	return p
 }
 
-var digits = regexp.MustCompile(`[0-9]+`)
+var digits = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[0-9]+`)
+})
 
 // InUnits rewrites the numbers of an error in the units of the file. Package messages counts milliseconds and
 // bytes.
@@ -181,7 +184,7 @@ func InUnits(field, text string) string {
 	}
 	var all strings.Builder
 	done := 0
-	for _, at := range digits.FindAllStringIndex(text, -1) {
+	for _, at := range digits().FindAllStringIndex(text, -1) {
 		n, err := strconv.ParseInt(text[at[0]:at[1]], 10, 64)
 		if err == nil && bare(text[:at[0]], text[at[1]:]) {
 			all.WriteString(text[done:at[0]] + format(n))

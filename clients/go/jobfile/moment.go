@@ -3,6 +3,7 @@ package jobfile
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
@@ -16,7 +17,9 @@ import (
 var dates = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04"}
 
 // hour matches HH:MM.
-var hour = regexp.MustCompile(`^([0-9]|[01][0-9]|2[0-3]):[0-5][0-9]$`)
+var hour = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]|[01][0-9]|2[0-3]):[0-5][0-9]$`)
+})
 
 const momentHint = "write 2026-11-24T08:00, 08:00 for its next occurrence, now+2h, or 2026-11-24T08:00:00Z"
 
@@ -35,7 +38,7 @@ func parseMoment(s string, now time.Time) (int64, error) {
 		}
 		return now.Truncate(time.Second).UnixMilli() + ms, nil
 	}
-	if hour.MatchString(s) {
+	if hour().MatchString(s) {
 		return next(s, now).UnixMilli(), nil
 	}
 	for _, layout := range dates {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/yi-json/synapse/messages/spelling"
 )
@@ -16,12 +17,14 @@ import (
 
 // quantity matches digits, an optional fraction and an optional unit. Signs, exponents, 0x and NaN are
 // refused.
-var quantity = regexp.MustCompile(`^([0-9]{1,19})(?:\.([0-9]{1,19}))?([A-Za-z]*)$`)
+var quantity = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]{1,19})(?:\.([0-9]{1,19}))?([A-Za-z]*)$`)
+})
 
 // scaled reads a quantity as a number of the smallest unit, or returns the reason why it cannot. units maps a
 // suffix to its factor. The bool reports whether the number is exact.
 func scaled(s string, units map[string]int64) (*big.Int, bool, string) {
-	m := quantity.FindStringSubmatch(s)
+	m := quantity().FindStringSubmatch(s)
 	if m == nil {
 		return nil, false, ""
 	}
@@ -99,10 +102,12 @@ func ParseMemory(s string) (int64, error) {
 	return bytes, nil
 }
 
-var spacedUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) *([KMGTPkmgtp])[iI]?[bB]?$`)
+var spacedUnit = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) *([KMGTPkmgtp])[iI]?[bB]?$`)
+})
 
 func memoryHint(s, unit string) string {
-	if m := spacedUnit.FindStringSubmatch(s); m != nil {
+	if m := spacedUnit().FindStringSubmatch(s); m != nil {
 		return fmt.Sprintf("did you mean %s%si?", m[1], strings.ToUpper(m[2]))
 	}
 	if unit != "" {
@@ -112,8 +117,12 @@ func memoryHint(s, unit string) string {
 }
 
 var (
-	spans    = regexp.MustCompile(`^(?:[0-9]{1,10}(?:\.[0-9]{1,9})?(?:d|h|ms|m|s))+$`)
-	span     = regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?)(d|h|ms|m|s)`)
+	spans = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:[0-9]{1,10}(?:\.[0-9]{1,9})?(?:d|h|ms|m|s))+$`)
+	})
+	span = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`([0-9]+(?:\.[0-9]+)?)(d|h|ms|m|s)`)
+	})
 	msOfSpan = map[string]int64{"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 )
 
@@ -122,21 +131,21 @@ func ParseDuration(s string) (int64, error) {
 	if s == "0" {
 		return 0, nil
 	}
-	if m := clock.FindStringSubmatch(s); m != nil {
+	if m := clock().FindStringSubmatch(s); m != nil {
 		return clocked(s, m)
 	}
-	if !spans.MatchString(s) {
+	if !spans().MatchString(s) {
 		hint := negative(s, "write 90s, 5m, 24h or 2d")
 		if _, err := strconv.ParseUint(s, 10, 32); err == nil {
 			hint = fmt.Sprintf("write %[1]ss, or %[1]sm for minutes", s)
 		}
-		if m := short.FindStringSubmatch(s); m != nil {
+		if m := short().FindStringSubmatch(s); m != nil {
 			hint = fmt.Sprintf("write 0:%s for minutes, as in Slurm, or %sh%sm", s, m[1], m[2])
 		}
 		return 0, say(hint, "%s is not a duration", quote(s))
 	}
 	sum := new(big.Rat)
-	for _, part := range span.FindAllStringSubmatch(s, -1) {
+	for _, part := range span().FindAllStringSubmatch(s, -1) {
 		amount, _ := new(big.Rat).SetString(part[1])
 		sum.Add(sum, amount.Mul(amount, new(big.Rat).SetInt64(msOfSpan[part[2]])))
 	}
@@ -149,9 +158,13 @@ func ParseDuration(s string) (int64, error) {
 // clock matches Slurm's durations: 24:00:00, 2-12:00:00, 2-12:30, 2-12. Slurm's 30 and 30:00 are not
 // accepted. They mean minutes on Slurm, but seconds (30) and hours (30:00) in other systems.
 var (
-	clock = regexp.MustCompile(
-		`^(?:([0-9]{1,4})-([0-9]{1,5})(?::([0-5]?[0-9]))?(?::([0-5]?[0-9]))?|()([0-9]{1,5}):([0-5]?[0-9]):([0-5]?[0-9]))$`)
-	short = regexp.MustCompile(`^([0-9]{1,5}):([0-5]?[0-9])$`)
+	clock = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(
+			`^(?:([0-9]{1,4})-([0-9]{1,5})(?::([0-5]?[0-9]))?(?::([0-5]?[0-9]))?|()([0-9]{1,5}):([0-5]?[0-9]):([0-5]?[0-9]))$`)
+	})
+	short = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([0-9]{1,5}):([0-5]?[0-9])$`)
+	})
 )
 
 func clocked(s string, m []string) (int64, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -204,7 +205,7 @@ func parsed[T any](r *reader, n *yaml.Node, path, what string, parse func(string
 
 // sectionOf returns the section for a path. All entries of a list share one section.
 func (r *reader) sectionOf(path string) section {
-	path = inLists.ReplaceAllString(path, "[]")
+	path = inLists().ReplaceAllString(path, "[]")
 	for _, s := range r.file.sections {
 		if s.path == path {
 			return s
@@ -213,7 +214,9 @@ func (r *reader) sectionOf(path string) section {
 	panic("jobfile: no section " + path)
 }
 
-var inLists = regexp.MustCompile(`\[[0-9]+\]`)
+var inLists = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\[[0-9]+\]`)
+})
 
 func (s section) find(name string) *key {
 	for i := range s.keys {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -37,12 +38,14 @@ func FlagTable(flags *pflag.FlagSet) string {
 	return table
 }
 
-var toldDefault = regexp.MustCompile(`(?s)^(.*?)\.? \(default:? (.*?)\)$`)
+var toldDefault = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)^(.*?)\.? \(default:? (.*?)\)$`)
+})
 
 // Default returns the usage of a flag without its default, and the default.
 func Default(f *pflag.Flag, usage string) (meaning, value string) {
 	usage = strings.Join(strings.Fields(usage), " ")
-	if m := toldDefault.FindStringSubmatch(usage); m != nil {
+	if m := toldDefault().FindStringSubmatch(usage); m != nil {
 		return m[1], WithCode(m[2])
 	}
 	if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "0" && f.DefValue != "false" {
@@ -70,15 +73,19 @@ func Sentence(short string) string {
 }
 
 var (
-	endOfSentence = regexp.MustCompile("([.:]|\\.`)\\s+([A-Z]|[`0-9-].*\\b(?:is|removes|are|exits|accept)\\b)")
-	flagInText    = regexp.MustCompile(`(^|[\s(])(-{1,2}[a-z][a-z-]*)`)
+	endOfSentence = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("([.:]|\\.`)\\s+([A-Z]|[`0-9-].*\\b(?:is|removes|are|exits|accept)\\b)")
+	})
+	flagInText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(^|[\s(])(-{1,2}[a-z][a-z-]*)`)
+	})
 )
 
 // WithCode returns a text in which the flags are formatted as code.
 func WithCode(text string) string {
 	parts := strings.Split(text, "`")
 	for i := 0; i < len(parts); i += 2 {
-		parts[i] = flagInText.ReplaceAllString(parts[i], "$1`$2`")
+		parts[i] = flagInText().ReplaceAllString(parts[i], "$1`$2`")
 	}
 	return strings.Join(parts, "`")
 }
@@ -93,7 +100,7 @@ func Markdown(long string) string {
 		lead, table, found := strings.Cut("\n"+paragraph, "\n  ")
 		if lead = strings.TrimSpace(lead); lead != "" {
 			lead = strings.Join(strings.Fields(lead), " ")
-			page.WriteString(endOfSentence.ReplaceAllString(WithCode(lead), "$1\n$2") + "\n")
+			page.WriteString(endOfSentence().ReplaceAllString(WithCode(lead), "$1\n$2") + "\n")
 		}
 		if found {
 			if lead != "" {
@@ -105,25 +112,11 @@ func Markdown(long string) string {
 	return page.String()
 }
 
-// ForMan returns help for a man page, whose generator reads Markdown. A table becomes a block with fixed lines.
-func ForMan(long string) string {
-	lines := strings.Split(long, "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, "  ") {
-			lines[i] = "  " + line
-			if i > 0 && lines[i-1] != "" && !strings.HasPrefix(lines[i-1], "  ") {
-				lines[i-1] += "\n"
-			}
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
 // SettingsTable returns a table of the settings of flags, in the order of an annotated settings file. The examples
 // come from that file, which has one line per setting, with or without a comment mark.
 func SettingsTable(flags *pflag.FlagSet, file string) string {
 	table := "| key | meaning | default | example |\n|---|---|---|---|\n"
-	for _, m := range aSetting.FindAllStringSubmatch(file, -1) {
+	for _, m := range aSetting().FindAllStringSubmatch(file, -1) {
 		f := flags.Lookup(m[1])
 		if f == nil {
 			continue
@@ -145,7 +138,9 @@ func SettingsTable(flags *pflag.FlagSet, file string) string {
 }
 
 var (
-	aSetting   = regexp.MustCompile(`(?m)^#?([a-z][a-z-]*): ([^{\n]+)$`)
+	aSetting = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^#?([a-z][a-z-]*): ([^{\n]+)$`)
+	})
 	plainKinds = map[string]bool{"string": true, "bool": true, "int": true, "strings": true, "count": true,
 		"duration": true}
 )
@@ -189,7 +184,7 @@ func SettingsFile(flags *pflag.FlagSet, file string) string {
 	for block := range strings.SplitSeq(strings.TrimSpace(file), "\n\n") {
 		var settings []string
 		for line := range strings.SplitSeq(block, "\n") {
-			m := aSetting.FindStringSubmatch(line)
+			m := aSetting().FindStringSubmatch(line)
 			if m == nil || flags.Lookup(m[1]) == nil {
 				continue
 			}

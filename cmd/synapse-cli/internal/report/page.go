@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"sync"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/sim/record"
@@ -18,7 +19,7 @@ import (
 //go:embed page.html
 var pageHTML string
 
-var page = template.Must(template.New("page").Parse(pageHTML))
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageHTML)) })
 
 // Replays holds the replays that a page shows.
 type Replays struct {
@@ -43,7 +44,7 @@ func HTML(r Replays) ([]byte, error) {
 	c.Heads, c.Rows = show.ReplayCells(r.Results)
 	c.Figures = []figure{c.used(), c.waiting(), c.bySize(), c.byQueue(), c.promised(), c.racks()}
 	var b bytes.Buffer
-	if err := page.Execute(&b, c); err != nil {
+	if err := page().Execute(&b, c); err != nil {
 		return nil, fmt.Errorf("drawing the report: %w", err)
 	}
 	return b.Bytes(), nil

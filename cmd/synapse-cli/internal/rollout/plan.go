@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // This file computes the work on a node from the state of the node.
@@ -33,8 +34,12 @@ type Package struct {
 
 // The names of packages, and the kernels' names of architectures.
 var (
-	debName = regexp.MustCompile(`^synapse_([^_]+)_(amd64|arm64)\.deb$`)
-	rpmName = regexp.MustCompile(`^synapse-(.+-[0-9]+)\.(x86_64|aarch64)\.rpm$`)
+	debName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^synapse_([^_]+)_(amd64|arm64)\.deb$`)
+	})
+	rpmName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^synapse-(.+-[0-9]+)\.(x86_64|aarch64)\.rpm$`)
+	})
 	kernels = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "x86_64": "x86_64", "aarch64": "aarch64"}
 )
 
@@ -50,9 +55,9 @@ func ReadPackage(file string) (Package, error) {
 // named returns the package that a file name describes.
 func named(base string) (Package, error) {
 	p := Package{File: base, Kind: "deb"}
-	parts := debName.FindStringSubmatch(base)
+	parts := debName().FindStringSubmatch(base)
 	if parts == nil {
-		p.Kind, parts = "rpm", rpmName.FindStringSubmatch(base)
+		p.Kind, parts = "rpm", rpmName().FindStringSubmatch(base)
 	}
 	if parts == nil {
 		return p, fmt.Errorf("%s: not a package name of `make dist`, such as synapse_VERSION_amd64.deb or "+

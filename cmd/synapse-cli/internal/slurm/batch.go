@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -296,11 +297,13 @@ func (b *Batch) script(text []byte) error {
 }
 
 // missing matches calls of Slurm programs that are not available in a job here.
-var missing = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*(sattach|salloc|sstat)\b`)
+var missing = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*(sattach|salloc|sstat)\b`)
+})
 
 // found refuses a script that calls a missing program, because it would fail in the middle.
 func found(text []byte) error {
-	at := missing.FindSubmatchIndex(text)
+	at := missing().FindSubmatchIndex(text)
 	if at == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -61,9 +62,11 @@ func setImage(b *Batch, value string) (err error) {
 }
 
 // imageName matches the name of an image of a registry.
-var imageName = regexp.MustCompile(`^(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?` + // the registry
-	`[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*` +
-	`(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`)
+var imageName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?` + // the registry
+		`[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*` +
+		`(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`)
+})
 
 // ImageOf converts the name of an image in the form of pyxis and enroot: a path, or
 // [docker://][USER@][REGISTRY#]IMAGE[:TAG]. user is the user name of the form, which has no effect.
@@ -98,7 +101,7 @@ func ImageOf(value string) (image, user string, err error) {
 	if registry != "" {
 		image = registry + "/" + name
 	}
-	if !imageName.MatchString(image) || split && registry == "" || image == messages.HostImage {
+	if !imageName().MatchString(image) || split && registry == "" || image == messages.HostImage {
 		return "", "", refuse(forms, "%s is not the name of an image", value)
 	}
 	return image, user, nil

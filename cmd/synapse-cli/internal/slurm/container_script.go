@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // This file reads the container options of the steps in a script. Some programs write scripts in which
@@ -13,8 +14,12 @@ import (
 
 // stepCall matches a call of srun in a line of a script, and containerWord a container option in it.
 var (
-	stepCall      = regexp.MustCompile(`(?m)^[^#\n]*\bsrun\b[^\n]*$`)
-	containerWord = regexp.MustCompile(`--(container-[a-z]+(?:-[a-z]+)*)(?:=|[ \t]+)("[^"\n]*"|'[^'\n]*'|[^\s"';|&]+)`)
+	stepCall = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^[^#\n]*\bsrun\b[^\n]*$`)
+	})
+	containerWord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`--(container-[a-z]+(?:-[a-z]+)*)(?:=|[ \t]+)("[^"\n]*"|'[^'\n]*'|[^\s"';|&]+)`)
+	})
 )
 
 // stepContainers adopts the container of the steps in a script, and refuses a script whose steps need different
@@ -22,9 +27,9 @@ var (
 func (b *Batch) stepContainers(text []byte) error {
 	text = bytes.ReplaceAll(text, []byte("\\\n"), []byte("  ")) // a line that continues; keeps the positions
 	own := b.container.image != ""
-	for _, at := range stepCall.FindAllIndex(text, -1) {
+	for _, at := range stepCall().FindAllIndex(text, -1) {
 		call := string(text[at[0]:at[1]])
-		for _, m := range containerWord.FindAllStringSubmatch(call, -1) {
+		for _, m := range containerWord().FindAllStringSubmatch(call, -1) {
 			option, value := m[1], strings.Trim(m[2], `"'`)
 			err := b.stepContainer(option, value, own)
 			if r, is := err.(*Refusal); is {

@@ -20,8 +20,8 @@ printf 'id=jx\nphase=running\nowner=ann\nname=train\nqueue=\npriority=3\nrestart
 func TestOwnJobCommands(t *testing.T) {
 	dir, installed := t.TempDir(), t.TempDir()
 	for path, text := range map[string]string{ //order: each is another one
-		filepath.Join(dir, "scontrol"): jobText, filepath.Join(dir, "squeue"): jobText,
-		filepath.Join(dir, "scancel"): jobText, filepath.Join(dir, "exec"): answers,
+		filepath.Join(dir, "scontrol"): jobText(), filepath.Join(dir, "squeue"): jobText(),
+		filepath.Join(dir, "scancel"): jobText(), filepath.Join(dir, "exec"): answers,
 		filepath.Join(installed, "scancel"): "#!/bin/sh\necho installed $*\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {

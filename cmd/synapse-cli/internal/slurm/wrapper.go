@@ -27,14 +27,16 @@ var srunBare string
 //go:embed list.sh
 var listText string
 
-var srunText = strings.NewReplacer("@LIST@\n", listText, "@VERSION@", Version).Replace(srunBare)
+func srunText() string {
+	return strings.NewReplacer("@LIST@\n", listText, "@VERSION@", Version).Replace(srunBare)
+}
 
 // job.sh is the scontrol, squeue and scancel of a script.
 //
 //go:embed job.sh
 var jobBare string
 
-var jobText = strings.ReplaceAll(jobBare, "@LIST@\n", listText)
+func jobText() string { return strings.ReplaceAll(jobBare, "@LIST@\n", listText) }
 
 // sbcast.sh is the sbcast of a script.
 //
@@ -53,8 +55,8 @@ func wrapper(text []byte, files string) ([]byte, error) {
 	if !strings.HasSuffix(inside, "\n") {
 		inside += "\n"
 	}
-	return []byte(strings.NewReplacer("@FILES@\n", files, "@ENDS@", heredoc, "@SCRIPT@", inside, "@SRUN@", srunText,
-		"@JOB@", jobText, "@SBCAST@", sbcastText).Replace(wrapperText)), nil
+	return []byte(strings.NewReplacer("@FILES@\n", files, "@ENDS@", heredoc, "@SCRIPT@", inside, "@SRUN@", srunText(),
+		"@JOB@", jobText(), "@SBCAST@", sbcastText).Replace(wrapperText)), nil
 }
 
 // files returns the shell code that redirects the script's output to Slurm's files.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	client "github.com/yi-json/synapse/clients/go"
@@ -67,7 +68,9 @@ func (a *CLI) sacct(words []string) error {
 }
 
 // ago matches sacct's notation of a time before now.
-var ago = regexp.MustCompile(`^now-(\d+)([mhd])[a-z]*$`)
+var ago = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^now-(\d+)([mhd])[a-z]*$`)
+})
 
 // dated parses a date and time in the forms of Slurm users: 2026-11-26T10:00, or with a dash instead of the T.
 func dated(text string) (unixMs int64, is bool) {
@@ -98,7 +101,7 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 		}
 		if at, is := dated(t.text); is {
 			*t.to = at
-		} else if *t.to, err = a.Moment(t.flag, ago.ReplaceAllString(t.text, "$1$2"), now.UnixMilli()); err != nil {
+		} else if *t.to, err = a.Moment(t.flag, ago().ReplaceAllString(t.text, "$1$2"), now.UnixMilli()); err != nil {
 			return nil, err
 		}
 	}
