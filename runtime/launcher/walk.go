@@ -19,12 +19,18 @@ import (
 // space has fallen by enough to put the task over its limit, or if the guard waits for the result. Urgent walks may use
 // two seconds of a processor at once, and a quarter of it after that. A task that makes and removes files without end
 // therefore cannot keep the agent busier. A quota of the file system would be cheaper, but few file systems have one.
+//
+// While the free space of the disk stays the same, tasks write little, and regular walks are rare. Most tasks of most
+// nodes are in this state, and their walks were most of the agent's work.
 
 const (
 	lookEvery = time.Second
-	workFor   = 10 * time.Millisecond
-	restFor   = 90 * time.Millisecond
-	restShare = int64((workFor + restFor) / workFor)
+	// calmEvery is the interval of walks while the free space of the disk changes by less than calmBytes and calmFiles.
+	calmEvery            = 8 * time.Second
+	calmBytes, calmFiles = 1 << 20, 64
+	workFor              = 10 * time.Millisecond
+	restFor              = 90 * time.Millisecond
+	restShare            = int64((workFor + restFor) / workFor)
 	// maxEffort bounds the work of urgent walks without a rest. One effortShare-th of the elapsed time is added to
 	// it.
 	maxEffort   = 2 * time.Second
@@ -110,6 +116,7 @@ type walk struct {
 	t     *task
 	began time.Time  // start of the last walk
 	free  tree.Usage // the most since the last count of files without a name
+	found tree.Usage // the free space when the last walk began
 	room  tree.Usage // half of the increase that would put the task over its limit
 
 	since  time.Time     // when it continued after its last rest
@@ -123,12 +130,15 @@ func (w *watch) watchOver(t *task) {
 	k := &walk{w: w, t: t, free: *w.free.Load()}
 	for !t.disk.over.Load() && w.l.isOpen() {
 		due := max(lookEvery, time.Duration(w.round.Load()*restShare))
+		if k.calm() {
+			due = max(due, calmEvery)
+		}
 		if time.Since(k.began) >= due || k.urgent() && w.effort.spend(time.Now(), 0) {
 			k.measure()
 		}
 		select {
 		case <-w.l.done:
-		case <-time.After(guardEvery):
+		case <-time.After(guardEvery - time.Since(w.began)%guardEvery): // all tasks at one moment, which wakes the agent once
 		}
 	}
 	k.last = true
@@ -145,12 +155,21 @@ func (k *walk) urgent() bool {
 		k.free.Bytes-now.Bytes > k.room.Bytes || k.free.Files-now.Files > k.room.Files
 }
 
+// calm reports whether the free space is about the same as at the last walk. Files that a task writes while others are
+// removed are found at the next rare walk.
+func (k *walk) calm() bool {
+	now := k.w.free.Load()
+	bytes, files := now.Bytes-k.found.Bytes, now.Files-k.found.Files
+	return max(bytes, -bytes) < calmBytes && max(files, -files) < calmFiles
+}
+
 // measure walks through the files of a task, and ends the task if it exceeds its limit.
 func (k *walk) measure() {
 	k.w.walking.Lock()
 	defer k.w.walking.Unlock()
 	began, cost, d := k.w.now(), k.worked, &k.t.disk
 	k.began, k.since, k.worked, k.before = time.Now(), time.Now(), 0, tree.Usage{}
+	k.found = *k.w.free.Load()
 	k.setRoom(d.usage())
 	deep := false
 	for _, dir := range []string{k.t.Scratch, k.t.home} { // home contains the layer and the output

@@ -86,3 +86,21 @@ func TestWhoseDisk(t *testing.T) {
 		}
 	}
 }
+
+// TestCalm checks that walks are rare only while the free space of the disk stays about the same.
+func TestCalm(t *testing.T) {
+	w := &watch{}
+	k := &walk{w: w, found: tree.Usage{Bytes: 1 << 30, Files: 1 << 20}}
+	for _, c := range []struct {
+		bytes, files int64
+		calm         bool
+	}{
+		{0, 0, true}, {calmBytes - 1, 0, true}, {1 - calmBytes, 1 - calmFiles, true},
+		{calmBytes, 0, false}, {-calmBytes, 0, false}, {0, calmFiles, false}, {0, -calmFiles, false},
+	} {
+		w.free.Store(&tree.Usage{Bytes: k.found.Bytes + c.bytes, Files: k.found.Files + c.files})
+		if k.calm() != c.calm {
+			t.Errorf("after a change by %d bytes and %d files, calm is %v", c.bytes, c.files, !c.calm)
+		}
+	}
+}
