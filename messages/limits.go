@@ -1,5 +1,7 @@
 package messages
 
+import "github.com/yi-json/synapse/messages/plain"
+
 // This file has every limit on the content of messages. Each limit bounds memory or disk usage. It is not an estimate
 // of useful values.
 
@@ -21,7 +23,7 @@ const (
 	// maxRosterBytes limits the packed list of a gang's nodes. It allows one node per task and no repeated text.
 	maxRosterBytes = MaxGangTasks * (MaxIDBytes + 2*MaxValueBytes + 32)
 	// MaxEnvBytes limits the environment of a job: the bytes of all names and values.
-	MaxEnvBytes = 64 << 10
+	MaxEnvBytes = plain.MaxEnvBytes
 	// MaxCommandBytes limits the bytes of a command with its arguments.
 	MaxCommandBytes = 128 << 10
 	// MaxCommandArgs limits the number of a command's arguments.
@@ -35,7 +37,7 @@ const (
 	// MaxNamedMachines limits the list of a job's nodes, and the list of its excluded nodes.
 	MaxNamedMachines = 1_024
 	// MaxPriority limits the absolute value of a priority.
-	MaxPriority = 1_000_000
+	MaxPriority = plain.MaxPriority
 	// MaxRestarts limits restart.limit.
 	MaxRestarts = 1_000_000
 	// MaxDurationMs limits every duration that a user may set: ten years.
@@ -59,15 +61,15 @@ const (
 	maxPlaceLevels = 16
 
 	// MaxNameBytes limits a name that users choose: [a-z0-9-]{1,63}.
-	MaxNameBytes = 63
+	MaxNameBytes = plain.MaxNameBytes
 	// MaxAccounts limits the accounts that a node lists, and the owners that it maps to accounts.
 	MaxAccounts = 1024
 
 	// MaxIDBytes limits a generated ID, such as the ID of a job, node or request.
-	MaxIDBytes = 128
+	MaxIDBytes = plain.MaxIDBytes
 	// maxKeyBytes and MaxValueBytes limit the key and the value of a label.
 	maxKeyBytes   = 128
-	MaxValueBytes = 253
+	MaxValueBytes = plain.MaxValueBytes
 	// maxTextBytes limits texts for people, such as reasons and details.
 	maxTextBytes = 4_096
 	// MaxEvidenceLines limits the lines of output in the evidence of a failure, and MaxEvidenceBytes each of its texts.

@@ -1,9 +1,11 @@
 package messages
 
+import "github.com/yi-json/synapse/messages/plain"
+
 // This file has the name of unauthenticated callers, and the owner of a job.
 
 // Anonymous is the owner of every job in a cluster without identities.
-const Anonymous = "anonymous"
+const Anonymous = plain.Anonymous
 
 // Known returns the name of the caller, and "" for anonymous.
 func (x *Principal) Known() string {

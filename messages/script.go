@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/yi-json/synapse/messages/plain"
 )
 
 // This file has the script of a job: a text file whose first line names its interpreter. The leader's store keeps the
@@ -36,7 +38,7 @@ func ScriptDigest(text []byte) string {
 }
 
 // IsScript reports whether a text begins with #!.
-func IsScript(text []byte) bool { return bytes.HasPrefix(text, []byte("#!")) }
+func IsScript(text []byte) bool { return plain.IsScript(text) }
 
 // validText refuses a text that no node could run.
 func validText(text []byte) error {

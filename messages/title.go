@@ -3,7 +3,8 @@ package messages
 import (
 	"cmp"
 	"fmt"
-	"strings"
+
+	"github.com/yi-json/synapse/messages/plain"
 )
 
 // This file has the names of jobs. The field name has only lower-case letters, digits and dashes, because older
@@ -11,7 +12,7 @@ import (
 // see the title and can search for it.
 
 // MaxTitleBytes limits the name that a user may give to a job.
-const MaxTitleBytes = 128
+const MaxTitleBytes = plain.MaxTitleBytes
 
 // Called returns the name as the user wrote it.
 func (x *JobSpec) Called() string { return cmp.Or(x.GetTitle(), x.GetName()) }
@@ -24,37 +25,14 @@ func (x *StartTask) Called() string { return cmp.Or(x.GetSpec().GetTitle(), x.Ge
 
 // Call sets the name of a job. It also sets an invalid name, which ValidateNew then refuses.
 func (x *JobSpec) Call(given string) {
-	x.Name, x.Title = given, ""
-	if name := NameOf(given); name != given && Titled(given) {
-		x.Name, x.Title = name, given
-	}
+	x.Name, x.Title = plain.Call(given)
 }
 
 // NameOf returns the valid name that is derived from a user's name. It returns "" if no character is valid.
-func NameOf(given string) string {
-	var b strings.Builder
-	for _, c := range strings.ToLower(given) {
-		switch {
-		case b.Len() >= MaxNameBytes:
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-':
-			b.WriteRune(c)
-		case c == '_' || c == ' ' || c == '.' || c == '/' || c == ':':
-			b.WriteByte('-')
-		}
-	}
-	name := b.String()
-	if name == given {
-		return given
-	}
-	return strings.Trim(name, "-")
-}
+func NameOf(given string) string { return plain.NameOf(given) }
 
 // Titled reports whether a user may give this name to a job.
-func Titled(given string) bool {
-	return given != "" && len(given) <= MaxTitleBytes && NameOf(given) != "" && only(given, func(c byte) bool {
-		return c == '-' || c == '_' || c == '.' || digit(c) || lower(c) || upper(c)
-	})
-}
+func Titled(given string) bool { return plain.Titled(given) }
 
 // validTitle refuses an invalid title, and a title that does not match the name.
 func (x *JobSpec) validTitle() error {

@@ -4,13 +4,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/yi-json/synapse/messages/plain"
 	"github.com/yi-json/synapse/topology"
 )
 
 // This file has the checks of a job's user that do not depend on a node. The accounts themselves exist only on nodes.
 
 // UserMe is the user of a job that runs as its owner, in the account with the owner's name. Records never contain it.
-const UserMe = "me"
+const UserMe = plain.UserMe
 
 // NeedsUID reports whether the tasks of a job need a uid of that job. They do if the job names no user, or names root.
 // Root inside a container must not be root in the directories of the node. Names of other accounts differ between

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/yi-json/synapse/messages/plain"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -91,18 +92,11 @@ func enough(field string, bytes int64) error {
 }
 
 // HostImage is the name of the image that is the node's own root filesystem.
-const HostImage = "host"
-
-// reservedEnv lists the variables with the devices of a task.
-var reservedEnv = []string{
-	"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-}
+const HostImage = plain.HostImage
 
 // ReservedEnv reports whether users may not set a variable. Synapse sets these variables, which identify the task and
 // its devices, and would override the value of a user.
-func ReservedEnv(name string) bool {
-	return strings.HasPrefix(name, "SYNAPSE_") || slices.Contains(reservedEnv, name)
-}
+func ReservedEnv(name string) bool { return plain.ReservedEnv(name) }
 
 // validShape checks the gang: tasks of equal amounts, or a total.
 func (x *JobSpec) validShape() error {

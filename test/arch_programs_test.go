@@ -47,6 +47,13 @@ var absents = []absent{
 	{"synapse-cli", "github.com/google/nftables", "networks of tasks are made by a node's program", nil},
 	{"synapse-cli", "github.com/vishvananda", "networks of tasks are made by a node's program", nil},
 	{"synapse-cli", "github.com/russross/blackfriday", "package cmd/internal/manual writes man pages", nil},
+	{"synapse-submit", "google.golang.org", "its start is its purpose: it has no gRPC and no generated messages", nil},
+	{"synapse-submit", "github.com/spf13", "its start is its purpose: synapse-cli has the commands", nil},
+	{"synapse-submit", "go.yaml.in", "its start is its purpose: synapse-cli reads YAML", nil},
+	{"synapse-submit", module + "/messages", "its start is its purpose: it has no gRPC and no generated messages",
+		[]string{module + "/messages/plain"}},
+	{"synapse-submit", "encoding/json", "its start is its purpose: it writes one kind of request", nil},
+	{"synapse-submit", "net/http", "its start is its purpose: it makes one request", nil},
 	{"carapace", "google.golang.org", "what supervises a task stays small", nil},
 	{"carapace", protoActor, "what supervises a task stays small", nil},
 }

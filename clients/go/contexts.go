@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yi-json/synapse/clients/go/contextfile"
 	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
@@ -48,27 +49,11 @@ type Contexts struct {
 	All     []Context `yaml:"contexts"`
 }
 
-const (
-	maxContextsBytes = 1 << 20
-	contextsFile     = "contexts.yaml"
-)
+const maxContextsBytes = 1 << 20
 
 // ContextsPath returns the path of the file of contexts, or "" if a program has no home folder. variable
 // returns the value of an environment variable.
-func ContextsPath(variable func(name string) string) string {
-	if path := variable("SYNAPSE_CONTEXTS"); path != "" {
-		return path
-	}
-	if dir := variable("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "synapse", contextsFile)
-	}
-	for _, home := range []string{"HOME", "USERPROFILE"} {
-		if dir := variable(home); filepath.IsAbs(dir) {
-			return filepath.Join(dir, ".config", "synapse", contextsFile)
-		}
-	}
-	return ""
-}
+func ContextsPath(variable func(name string) string) string { return contextfile.Path(variable) }
 
 // ReadContexts reads a file of contexts. A missing file contains no contexts.
 func ReadContexts(path string) (*Contexts, error) {

@@ -1,9 +1,12 @@
 package credential
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/yi-json/synapse/cluster/identity"
 )
@@ -17,9 +20,18 @@ const lookEvery = 15 * time.Second
 // External reports whether an outside issuer signed the badge's certificate.
 func (b *Badge) External() bool { return b.external != nil }
 
+// ReadExternal reads the configuration file of an outside issuer and the files that it names.
+func ReadExternal(path string) (*identity.External, error) {
+	return identity.OpenExternal(path, func(text []byte, into any) error {
+		from := yaml.NewDecoder(bytes.NewReader(text))
+		from.KnownFields(true)
+		return from.Decode(into)
+	})
+}
+
 // OpenExternal returns a badge with an outside issuer's certificate.
 func OpenExternal(path string, now func() time.Time) (*Badge, error) {
-	x, err := identity.OpenExternal(path)
+	x, err := ReadExternal(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/x509"
 	"errors"
@@ -14,9 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/plain"
 )
 
 // This file owns certificates of an outside issuer, such as SPIRE. A configuration file of an administrator maps the
@@ -85,8 +82,12 @@ func IsExternal(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
+// Decode reads a text in YAML into a value, and refuses unknown keys. The package gets it from its callers, because the
+// small program synapse-submit contains no YAML parser.
+type Decode func(text []byte, into any) error
+
 // OpenExternal reads a configuration file and the files that it names.
-func OpenExternal(path string) (*External, error) {
+func OpenExternal(path string, decode Decode) (*External, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func OpenExternal(path string) (*External, error) {
 		return nil, err
 	}
 	x := &External{path: path}
-	if x.config, err = readExternal(text); err != nil {
+	if x.config, err = readExternal(text, decode); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	h, own, err := x.read()
@@ -114,13 +115,11 @@ func OpenExternal(path string) (*External, error) {
 }
 
 // readExternal parses the text of a configuration file.
-func readExternal(text []byte) (c externalConfig, err error) {
+func readExternal(text []byte, decode Decode) (c externalConfig, err error) {
 	if len(text) > maxExternalBytes {
 		return c, fmt.Errorf("file has more than %d bytes", maxExternalBytes)
 	}
-	from := yaml.NewDecoder(bytes.NewReader(text))
-	from.KnownFields(true)
-	if err := from.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+	if err := decode(text, &c); err != nil && !errors.Is(err, io.EOF) {
 		return c, fmt.Errorf("keys must be cluster, cert, key, bundle and ids, as in docs/operate/spiffe.md: %w", err)
 	}
 	return c, c.check()
@@ -267,8 +266,8 @@ func (c *externalConfig) who(leaf *x509.Certificate) (Identity, Bounds, error) {
 		if !ok {
 			continue
 		}
-		if len(name) > messages.MaxIDBytes { // the other rules of names follow from segments, or were checked
-			return Identity{}, nil, fmt.Errorf("%s: the name is longer than %d bytes", id, messages.MaxIDBytes)
+		if len(name) > plain.MaxIDBytes { // the other rules of names follow from segments, or were checked
+			return Identity{}, nil, fmt.Errorf("%s: the name is longer than %d bytes", id, plain.MaxIDBytes)
 		}
 		who := Identity{Cluster: c.Cluster, Role: one.Role, Name: name}
 		return who, one.Bounds, who.Check()

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/yi-json/synapse/test/spiffe"
 )
@@ -38,7 +41,7 @@ func external(t *testing.T, by *spiffe.Issuer, one spiffe.SVID) *External {
 	dir := t.TempDir()
 	by.Write(dir, one)
 	by.Put(dir, "tls.yaml", []byte(filesOfA+idsOfA))
-	return must(OpenExternal(filepath.Join(dir, "tls.yaml")))
+	return must(OpenExternal(filepath.Join(dir, "tls.yaml"), strict))
 }
 
 // trustOf returns the party's trust, with a clock that shows today.
@@ -282,7 +285,7 @@ func TestExternalConfig(t *testing.T) {
 		strings.Replace(filesOfA, "svid.pem", "no.pem", 1) + idsOfA: "cert: stat",
 	} {
 		by.Put(dir, "tls.yaml", []byte(text))
-		_, err := OpenExternal(filepath.Join(dir, "tls.yaml"))
+		_, err := OpenExternal(filepath.Join(dir, "tls.yaml"), strict)
 		if (err == nil) != (words == "") || err != nil && !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want %q", text, err, words)
 		}
@@ -291,7 +294,8 @@ func TestExternalConfig(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "svid_key.pem"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenExternal(filepath.Join(dir, "tls.yaml")); err == nil || !strings.Contains(err.Error(), "chmod 0600") {
+	_, err := OpenExternal(filepath.Join(dir, "tls.yaml"), strict)
+	if err == nil || !strings.Contains(err.Error(), "chmod 0600") {
 		t.Errorf("a key that others read: %v", err)
 	}
 }
@@ -308,7 +312,7 @@ func TestExternalPageIsTrue(t *testing.T) {
 	if block == nil {
 		t.Fatal("docs/operate/spiffe.md has no example below \"Configure\"")
 	}
-	c, err := readExternal([]byte(block[1]))
+	c, err := readExternal([]byte(block[1]), strict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +339,7 @@ func FuzzExternalIDs(f *testing.F) {
 		"spiffe://"} {
 		f.Add(id)
 	}
-	c := must(readExternal([]byte(filesOfA + idsOfA)))
+	c := must(readExternal([]byte(filesOfA+idsOfA), strict))
 	f.Fuzz(func(t *testing.T, id string) {
 		where, err := url.Parse(id)
 		if err != nil {
@@ -354,4 +358,11 @@ func FuzzExternalIDs(f *testing.F) {
 			t.Errorf("%q is %s", id, who)
 		}
 	})
+}
+
+// strict decodes like the function of package credential.
+func strict(text []byte, into any) error {
+	from := yaml.NewDecoder(bytes.NewReader(text))
+	from.KnownFields(true)
+	return from.Decode(into)
 }

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/plain"
 )
 
 // This file owns the names: synapse://CLUSTER/ROLE/NAME, as the only URI of a certificate.
@@ -68,11 +68,11 @@ func (i Identity) Check() error {
 		return fmt.Errorf("unknown role %.64q: use one of %s", i.Role, Listed(Roles))
 	}
 	// A user with this name would own all jobs that were submitted before identities were enabled.
-	if i.Name == messages.Anonymous && slices.Contains(People, i.Role) {
-		return fmt.Errorf("name %s is reserved for users without a certificate: use another name", messages.Anonymous)
+	if i.Name == plain.Anonymous && slices.Contains(People, i.Role) {
+		return fmt.Errorf("name %s is reserved for users without a certificate: use another name", plain.Anonymous)
 	}
 	if !isName(i.Name) {
-		return fmt.Errorf("name %.64q must have letters, digits and -_.: only, at most %d", i.Name, messages.MaxIDBytes)
+		return fmt.Errorf("name %.64q must have letters, digits and -_.: only, at most %d", i.Name, plain.MaxIDBytes)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func isName(s string) bool {
 			return false
 		}
 	}
-	return s != "" && len(s) <= messages.MaxIDBytes && s != "." && s != ".."
+	return s != "" && len(s) <= plain.MaxIDBytes && s != "." && s != ".."
 }
 
 // uri returns the identity as a certificate's URI.

@@ -54,7 +54,8 @@ func (a *app) slurmCommand() *cobra.Command {
 			strings.Join(slurmcmd.Names(), ", ") +
 			" in a\n" +
 			"folder, as links to this program. If a file with such a name exists, it is replaced only if it is a\n" +
-			"link to this program; otherwise the command reports the file.",
+			"link to this program; otherwise the command reports the file. If the program synapse-submit is next to\n" +
+			"this program, sbatch is a link to synapse-submit, which starts faster.",
 		Example: "  synapse-cli slurm install bin",
 		Args:    named("folder", "install DIR", 1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.layDoors(args[0]) },
@@ -67,6 +68,10 @@ func (a *app) slurmCommand() *cobra.Command {
 	}
 	return c
 }
+
+// quickProgram starts faster than this program. It serves the common calls of one of Slurm's commands, and calls this
+// program for all others.
+const quickProgram, quickName = "synapse-submit", "sbatch"
 
 // layDoors creates the links.
 func (a *app) layDoors(dir string) error {
@@ -82,10 +87,15 @@ func (a *app) layDoors(dir string) error {
 	}
 	f := exit.Failures{Tell: a.tell}
 	for _, name := range slurmcmd.Names() {
-		path := filepath.Join(dir, name)
-		err := os.Symlink(self, path)
+		path, target := filepath.Join(dir, name), self
+		if quick := filepath.Join(filepath.Dir(self), quickProgram); name == quickName && sameFile(quick, quick) {
+			target = quick
+		}
+		err := os.Symlink(target, path)
 		if was, failed := filepath.EvalSymlinks(path); errors.Is(err, os.ErrExist) && failed == nil {
-			if err = nil; !sameFile(was, self) {
+			if err = nil; sameFile(was, self) && target != self {
+				err = relink(target, path)
+			} else if !sameFile(was, target) {
 				err = &exit.Failure{Code: exit.Conflict,
 					Text: path + " already exists and is not a link to this program",
 					Hint: "remove it, or use another folder"}
@@ -97,6 +107,14 @@ func (a *app) layDoors(dir string) error {
 		f.Note(err)
 	}
 	return f.First
+}
+
+// relink replaces a link of an earlier version, which lacked synapse-submit.
+func relink(target, path string) error {
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return os.Symlink(target, path)
 }
 
 func sameFile(x, y string) bool {

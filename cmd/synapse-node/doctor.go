@@ -309,7 +309,7 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 // external checks the certificate of an outside issuer.
 func (x *examiner) external() (*tls.Config, []doctor.Finding) {
 	const way = "fix the problem that the error names, and see docs/operate/spiffe.md"
-	of, err := identity.OpenExternal(x.o.tls)
+	of, err := credential.ReadExternal(x.o.tls)
 	if err == nil {
 		err = of.Pair().Late(x.now())
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/internal/daemon"
 	"github.com/yi-json/synapse/messages"
@@ -158,7 +159,7 @@ func (o *options) hidden(dir string) ([]string, error) {
 	if err != nil || !identity.IsExternal(tls) {
 		return append(all, tls), err
 	}
-	x, err := identity.OpenExternal(tls)
+	x, err := credential.ReadExternal(tls)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader"
+	"github.com/yi-json/synapse/cluster/credential"
 	"github.com/yi-json/synapse/cluster/election"
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/cluster/identity"
@@ -253,7 +254,7 @@ func (s *scheduler) shut() (err error) {
 // keys returns the scheduler's credentials: of its own authority, or of an outside issuer.
 func (s *scheduler) keys() (folder *identity.Folder, external *identity.External, err error) {
 	if identity.IsExternal(s.tls) {
-		external, err = identity.OpenExternal(s.tls)
+		external, err = credential.ReadExternal(s.tls)
 	} else {
 		folder, err = identity.OpenFolder(s.tls)
 	}

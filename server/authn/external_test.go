@@ -55,7 +55,7 @@ func newOutside(t *testing.T) (*rig, *spiffe.Issuer, outsider) {
 	by := spiffe.New(t, "a.example", today)
 	head := newOutsider(t, by, "scheduler/s1")
 	s := &rig{t: t, now: today, by: &identity.Folder{Dir: head.dir}} // the folder of its denylist
-	return s.begin(Options{External: must(identity.OpenExternal(head.config()))}), by, head
+	return s.begin(Options{External: must(credential.ReadExternal(head.config()))}), by, head
 }
 
 // lasting replaces the member's certificate by one that is valid for a limited time from now.
@@ -142,7 +142,7 @@ func TestExternalSignsNothing(t *testing.T) {
 func TestExternalRoles(t *testing.T) {
 	s, by, head := newOutside(t)
 	node := newOutsider(t, by, "node/n1")
-	_, err := New(Options{External: must(identity.OpenExternal(node.config())), Now: s.clock})
+	_, err := New(Options{External: must(credential.ReadExternal(node.config())), Now: s.clock})
 	if err == nil || !strings.Contains(err.Error(), "a scheduler needs one of role scheduler") {
 		t.Errorf("a machine begins as a scheduler: %v", err)
 	}

@@ -19,15 +19,18 @@ import (
 // left out and Go stamps the programs with the version of a clean repository: the tag, or time and commit.
 
 // programs lists the programs of a node. Workstations get only the first.
-var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "synapse-sim", "carapace", "synapse-exec"}
+var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "synapse-sim", "carapace", "synapse-exec",
+	"synapse-submit"}
 
 // ceilings limits the size of stripped programs in bytes. carapace runs once next to each task, and synapse-exec is
-// mounted into each task from one file. A larger program needs a reason here: carapace has networks, secrets and exec
+// mounted into each task from one file. Users start synapse-submit for each job, and a start costs more in a larger
+// program. A larger program needs a reason here: carapace has networks, secrets and exec
 // sessions. synapse-node has health checks, SquashFS images, the search for hangs, exec among tasks, certificates of an
 // external issuer, and the rules on users and disks. synapse-scheduler has the messages and rules of verdicts, of
 // checkpoints on request, and of calls from inside a job, and reads job files for the web UI.
 var ceilings = map[string]int{
-	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-node": 23_750_000, "synapse-scheduler": 33_750_000,
+	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-submit": 5_242_880, "synapse-node": 23_750_000,
+	"synapse-scheduler": 33_750_000,
 }
 
 // released removes gRPC's pages about single calls, which are not served: they need html/template, a third of a

@@ -47,7 +47,8 @@ func linked(t *testing.T, names ...string) build {
 
 // TestSizes checks the sizes of the programs that a host runs many times, or that every user downloads.
 func TestSizes(t *testing.T) {
-	for _, p := range linked(t, "synapse-scheduler", "synapse-node", "carapace", "synapse-exec").programs {
+	watched := []string{"synapse-scheduler", "synapse-node", "carapace", "synapse-exec", "synapse-submit"}
+	for _, p := range linked(t, watched...).programs {
 		t.Logf("%s: %d bytes", p.name, len(p.body))
 		if err := tooBig(p.name, len(p.body)); err != nil {
 			t.Error(err)

@@ -13,61 +13,34 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
 // This file reads the options of a batch script and a command line, before they become a job.
 
 // Refusal is the error for an unsupported option or value.
-type Refusal struct {
-	Option, Text, Hint string
-	Scope              bool // the error is about elements of an array
-}
+type Refusal = sbatch.Refusal
 
-func (r *Refusal) Error() string {
-	text := r.Option + ": " + r.Text
-	if r.Hint != "" {
-		text += " (" + r.Hint + ")"
-	}
-	return text
-}
-
-func refuse(hint, format string, args ...any) error {
-	return &Refusal{Text: fmt.Sprintf(format, args...), Hint: hint}
-}
+func refuse(hint, format string, args ...any) error { return sbatch.Refuse(hint, format, args...) }
 
 // Batch holds the requested options.
 type Batch struct {
-	name, partition, account, qos, chdir string
-	comment, wckey                       string
-	never                                bool // no restart
-	output, errors                       string
-	appends                              bool
-	nodes, tasks, tasksPerNode           int64
-	cpusPerTask, cpusPerGPU              int64
-	gpus, gpusPerNode, gpusPerTask       int64
-	gpuType                              string
-	memory, memoryPerCPU, memoryPerGPU   int64
-	wholeMemory, exclusive               bool
-	timeLimitMs, beginUnixMs             int64
-	array                                *messages.ArraySpec
-	after                                []*messages.After
-	selector                             []*messages.Label
-	nodelist, exclude                    []string
-	priority                             int32
-	warn                                 *messages.WarnSpec
-	topology                             *messages.TopologySpec
-	export                               string
-	step                                 step
-	container                            container
-	program                              *program
-	given                                map[string]bool
-	warnings                             []string
+	sbatch.Plain
+	beginUnixMs       int64
+	array             *messages.ArraySpec
+	after             []*messages.After
+	selector          []*messages.Label
+	nodelist, exclude []string
+	warn              *messages.WarnSpec
+	topology          *messages.TopologySpec
+	step              step
+	container         container
+	program           *program
+	warnings          []string
 
-	// Wrap is a command line that replaces a script.
-	Wrap string
-	// Hold submits the job held. Parsable prints only the number. Wait exits with the job's code.
-	Hold, Parsable, Wait bool
+	// Wait exits with the job's code.
+	Wait bool
 	// Singleton starts the job after all other jobs with the same name and owner.
 	Singleton bool
 	// TestOnly submits nothing.
@@ -115,7 +88,7 @@ func (v value) Set(text string) error {
 	if r, is := err.(*Refusal); is {
 		r.Option = "--" + v.o.long
 	}
-	v.b.given[v.o.long] = true
+	v.b.Given[v.o.long] = true
 	return err
 }
 
@@ -188,15 +161,6 @@ func (p *program) plain(err error) error {
 	return &Refusal{Option: name, Text: strings.TrimSpace("needs a value " + rest)}
 }
 
-// inEnvironment lists environment variables, without the program's prefix, and their options. They override a
-// script, and the command line overrides them.
-var inEnvironment = [][2]string{
-	{"ACCOUNT", "account"}, {"ARRAY_INX", "array"}, {"CONSTRAINT", "constraint"}, {"EXPORT", "export"}, {"GPUS", "gpus"},
-	{"GPUS_PER_NODE", "gpus-per-node"}, {"GPUS_PER_TASK", "gpus-per-task"}, {"JOB_NAME", "job-name"},
-	{"MEM_PER_CPU", "mem-per-cpu"}, {"MEM_PER_GPU", "mem-per-gpu"}, {"MEM_PER_NODE", "mem"}, {"OPEN_MODE", "open-mode"},
-	{"PARTITION", "partition"}, {"QOS", "qos"}, {"SIGNAL", "signal"}, {"TIMELIMIT", "time"},
-}
-
 // variables reads the environment variables of the program. It ignores variables whose options the program does not
 // have.
 func (b *Batch) variables(lookup func(string) (string, bool)) error {
@@ -205,7 +169,7 @@ func (b *Batch) variables(lookup func(string) (string, bool)) error {
 		known[o.long] = true
 	}
 	var asked []string
-	for _, v := range inEnvironment {
+	for _, v := range sbatch.InEnvironment {
 		if value, ok := lookup(b.program.prefix + v[0]); ok && value != "" && known[v[1]] {
 			asked = append(asked, "--"+v[1]+"="+value)
 		}
@@ -228,7 +192,7 @@ func Parse(words []string, lookup func(string) (string, bool), read func(string)
 	case line.Wrap != "" && len(rest) > 0:
 		return nil, nil, nil, &Refusal{Option: "--wrap", Text: "cannot be combined with the script " + rest[0]}
 	case line.Wrap != "":
-		text = []byte("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + line.Wrap + "\n")
+		text = line.Wrapped()
 	default:
 		name := "-"
 		if len(rest) > 0 {
@@ -237,11 +201,11 @@ func Parse(words []string, lookup func(string) (string, bool), read func(string)
 		if text, err = read(name); err != nil {
 			return nil, nil, nil, err
 		}
-		if err := b.script(text); err != nil {
+		if err := sbatch.Directives(text, b.take); err != nil {
 			return nil, nil, nil, err
 		}
 		if name != "-" {
-			b.name = orDefault(b.name, name[strings.LastIndexByte(name, '/')+1:])
+			b.NameFrom(name)
 		}
 	}
 	if err := b.variables(lookup); err != nil {
@@ -256,45 +220,7 @@ func Parse(words []string, lookup func(string) (string, bool), read func(string)
 	return b, text, args, found(text)
 }
 
-func newBatch(p *program) *Batch { return &Batch{program: p, given: map[string]bool{}, export: "ALL"} }
-
-func orDefault(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
-}
-
-// script reads the #SBATCH lines of a script before its first command.
-func (b *Batch) script(text []byte) error {
-	if !messages.IsScript(text) {
-		return &Refusal{Option: "the script", Text: "must begin with #!",
-			Hint: "name the interpreter in the first line, such as #!/bin/bash"}
-	}
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		n++
-		line = strings.TrimRight(line, "\r\n")
-		if trimmed := strings.TrimSpace(line); trimmed != "" && trimmed[0] != '#' {
-			break
-		}
-		rest, is := strings.CutPrefix(line, "#SBATCH")
-		if !is || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
-			continue
-		}
-		words, err := wordsOf(rest)
-		if err == nil {
-			words, err = b.take(words)
-		}
-		if err == nil && len(words) > 0 {
-			err = &Refusal{Option: words[0], Text: "is not an option"}
-		}
-		if err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-	}
-	return nil
-}
+func newBatch(p *program) *Batch { return &Batch{program: p, Plain: sbatch.New()} }
 
 // missing matches calls of Slurm programs that are not available in a job here.
 var missing = sync.OnceValue(func() *regexp.Regexp {
@@ -310,37 +236,4 @@ func found(text []byte) error {
 	return &Refusal{Option: fmt.Sprintf("line %d: %s", 1+bytes.Count(text[:at[2]], []byte("\n")), text[at[2]:at[3]]),
 		Text: "is not available", Hint: "use srun and scontrol show hostnames inside a job: see " +
 			"docs/reference/slurm.md"}
-}
-
-// wordsOf splits a line like a shell, without expansions. # starts a comment.
-func wordsOf(line string) (words []string, err error) {
-	var word strings.Builder
-	in, open := false, rune(0)
-	for _, r := range line {
-		switch {
-		case open != 0 && r == open:
-			open = 0
-		case open != 0:
-			word.WriteRune(r)
-		case r == '"' || r == '\'':
-			in, open = true, r
-		case r == ' ' || r == '\t':
-			if in {
-				words, in = append(words, word.String()), false
-				word.Reset()
-			}
-		case r == '#' && !in:
-			return words, nil
-		default:
-			in = true
-			word.WriteRune(r)
-		}
-	}
-	if open != 0 {
-		return nil, &Refusal{Option: strings.TrimSpace(line), Text: "has an unclosed quote"}
-	}
-	if in {
-		words = append(words, word.String())
-	}
-	return words, nil
 }

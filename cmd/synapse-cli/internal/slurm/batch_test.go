@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/yi-json/synapse/clients/go/jobfile"
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -28,7 +29,7 @@ func batch(script string, words ...string) (*messages.JobSpec, *Batch, error) {
 	}
 	from := here
 	if wants, _ := b.WantsWhole(); wants {
-		from.Whole = &messages.Resources{MilliCpu: 96_000, MemoryBytes: 1 << 40, MilliGpu: 8000}
+		from.Whole = &sbatch.Amount{MilliCPU: 96_000, MemoryBytes: 1 << 40, MilliGPU: 8000}
 	}
 	spec, err := b.Job(text, args, from)
 	return spec, b, err
@@ -182,12 +183,12 @@ func TestSizes(t *testing.T) {
 	for text, want := range map[string]int64{
 		"4": 4 << 20, "4K": 4 << 10, "4G": 4 << 30, "4GB": 4 << 30, "4gb": 4 << 30, "512Mb": 512 << 20, "1T": 1 << 40,
 	} {
-		if got, err := size(text); err != nil || got != want {
+		if got, err := sbatch.Size(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "B", "4B", "GB", "4GBB", "4X", "-1", "4G8"} {
-		if got, err := size(text); err == nil {
+		if got, err := sbatch.Size(text); err == nil {
 			t.Errorf("%q is taken for %d", text, got)
 		}
 	}
@@ -240,7 +241,7 @@ func TestFiles(t *testing.T) {
 		"slurm-%j.out": `slurm-"$SLURM_JOB_ID".out`, "logs/%x_%A_%a": `logs/"$SLURM_JOB_NAME"_"$job"_"$element"`,
 		"%4j": `"$(printf '%04d' "$SLURM_JOB_ID")"`, "a b'$(rm)": `a' 'b"'"'$''('rm')'`, "100%%": "100%", "%N.%t": `"$SYNAPSE_NODE"."$zero"`,
 	} {
-		if got, err := (&Batch{}).pattern("--output", name); got != want || err != nil {
+		if got, err := (&Batch{}).Pattern("--output", name); got != want || err != nil {
 			t.Errorf("%s is %s (%v), and not %s", name, got, err, want)
 		}
 	}

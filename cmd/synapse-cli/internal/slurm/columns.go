@@ -1,10 +1,12 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -25,10 +27,10 @@ func QueueFields() []Field[*Entry] {
 		{'A', []string{"JobID"}, "JOBID", (*Entry).raw},
 		{'F', []string{"ArrayJobID"}, "ARRAY_JOB_ID", (*Entry).base},
 		{'K', []string{"ArrayTaskID"}, "ARRAY_TASK_ID", func(e *Entry) string { return e.Element }},
-		{'P', []string{"Partition"}, "PARTITION", func(e *Entry) string { return orDefault(e.Partition, "(none)") }},
+		{'P', []string{"Partition"}, "PARTITION", func(e *Entry) string { return cmp.Or(e.Partition, "(none)") }},
 		{'j', []string{"Name"}, "NAME", func(e *Entry) string { return e.Name }},
 		{'u', []string{"UserName"}, "USER", func(e *Entry) string { return e.User }},
-		{'a', []string{"Account"}, "ACCOUNT", func(e *Entry) string { return orDefault(e.Account, "(null)") }},
+		{'a', []string{"Account"}, "ACCOUNT", func(e *Entry) string { return cmp.Or(e.Account, "(null)") }},
 		{'t', []string{"StateCompact"}, "ST", func(e *Entry) string { return Short(e.State) }},
 		{'T', []string{"State"}, "STATE", func(e *Entry) string { return e.State }},
 		{'M', []string{"TimeUsed"}, "TIME", func(e *Entry) string { return Clock(e.ElapsedMs) }},
@@ -39,9 +41,9 @@ func QueueFields() []Field[*Entry] {
 			}
 			return Clock(max(e.LimitMs-e.ElapsedMs, 0))
 		}},
-		{'D', []string{"NumNodes", "Nodes"}, "NODES", func(e *Entry) string { return decimal(e.Nodes) }},
-		{'C', []string{"NumCPUs"}, "CPUS", func(e *Entry) string { return decimal(e.CPUs) }},
-		{'c', []string{"MinCPUs"}, "MIN_CPUS", func(e *Entry) string { return decimal(e.CPUs / max(e.Nodes, 1)) }},
+		{'D', []string{"NumNodes", "Nodes"}, "NODES", func(e *Entry) string { return sbatch.Decimal(e.Nodes) }},
+		{'C', []string{"NumCPUs"}, "CPUS", func(e *Entry) string { return sbatch.Decimal(e.CPUs) }},
+		{'c', []string{"MinCPUs"}, "MIN_CPUS", func(e *Entry) string { return sbatch.Decimal(e.CPUs / max(e.Nodes, 1)) }},
 		{'d', []string{"MinTmpDisk"}, "MIN_TMP_DISK", func(e *Entry) string { return mebibytes(e.Disk) }},
 		{'m', []string{"MinMemory"}, "MIN_MEMORY", func(e *Entry) string { return mebibytes(e.Memory / max(e.Nodes, 1)) }},
 		{'b', []string{"tres-per-node", "gres"}, "TRES_PER_NODE", func(e *Entry) string {
@@ -64,20 +66,20 @@ func QueueFields() []Field[*Entry] {
 		}},
 		{'r', []string{"Reason"}, "REASON", func(e *Entry) string { return e.Reason }},
 		{'B', []string{"BatchHost"}, "EXEC_HOST", func(e *Entry) string {
-			return orDefault(strings.Join(e.Machines[:min(1, len(e.Machines))], ""), "n/a")
+			return cmp.Or(strings.Join(e.Machines[:min(1, len(e.Machines))], ""), "n/a")
 		}},
 		{'S', []string{"StartTime"}, "START_TIME", func(e *Entry) string { return moment(e.began(), "N/A") }},
 		{'e', []string{"EndTime"}, "END_TIME", func(e *Entry) string { return moment(e.ends(), "N/A") }},
 		{'V', []string{"SubmitTime"}, "SUBMIT_TIME", func(e *Entry) string { return moment(e.SubmitMs, "N/A") }},
-		{'Y', []string{"SchedNodes"}, "SCHEDNODES", func(e *Entry) string { return orDefault(Hostlist(e.Kept), "(null)") }},
-		{'Q', []string{"PriorityLong"}, "PRIORITY", func(e *Entry) string { return decimal(int64(e.Priority)) }},
+		{'Y', []string{"SchedNodes"}, "SCHEDNODES", func(e *Entry) string { return cmp.Or(Hostlist(e.Kept), "(null)") }},
+		{'Q', []string{"PriorityLong"}, "PRIORITY", func(e *Entry) string { return sbatch.Decimal(int64(e.Priority)) }},
 		{'p', []string{"Priority"}, "PRIORITY", func(e *Entry) string {
 			const most = messages.MaxPriority // for priorities between 0 and 1
 			return strconv.FormatFloat(float64(int64(e.Priority)+most)/(2*most), 'f', 14, 64)
 		}},
 		{'q', []string{"QOS"}, "QOS", func(e *Entry) string { return e.QOS }},
-		{'E', []string{"Dependency"}, "DEPENDENCY", func(e *Entry) string { return orDefault(e.Dependency, "(null)") }},
-		{'f', []string{"Feature"}, "FEATURES", func(e *Entry) string { return orDefault(e.Features, "(null)") }},
+		{'E', []string{"Dependency"}, "DEPENDENCY", func(e *Entry) string { return cmp.Or(e.Dependency, "(null)") }},
+		{'f', []string{"Feature"}, "FEATURES", func(e *Entry) string { return cmp.Or(e.Features, "(null)") }},
 		{'n', []string{"ReqNodes"}, "REQ_NODES", func(e *Entry) string { return Hostlist(e.Requested) }},
 		{'x', []string{"ExcNodes"}, "EXC_NODES", func(e *Entry) string { return Hostlist(e.Excluded) }},
 		{'Z', []string{"WorkDir"}, "WORK_DIR", func(e *Entry) string { return e.Workdir }},
@@ -89,9 +91,9 @@ func QueueFields() []Field[*Entry] {
 func unasked() []Field[*Entry] {
 	unset := func(text string) func(*Entry) string { return func(*Entry) string { return text } } // no job can set it
 	return []Field[*Entry]{
-		{'k', []string{"Comment"}, "COMMENT", func(e *Entry) string { return orDefault(e.Comment, e.Job) }},
+		{'k', []string{"Comment"}, "COMMENT", func(e *Entry) string { return cmp.Or(e.Comment, e.Job) }},
 		{'v', []string{"Reservation"}, "RESERVATION", unset("(null)")},
-		{'w', []string{"WCKey"}, "WCKEY", func(e *Entry) string { return orDefault(e.WCKey, "(null)") }},
+		{'w', []string{"WCKey"}, "WCKEY", func(e *Entry) string { return cmp.Or(e.WCKey, "(null)") }},
 		{'W', []string{"Licenses"}, "LICENSES", unset("(null)")},
 		{'O', []string{"Contiguous"}, "CONTIGUOUS", unset("0")},
 		{'X', []string{"CoreSpec"}, "CORE_SPEC", unset("N/A")},
@@ -99,8 +101,8 @@ func unasked() []Field[*Entry] {
 		{'I', []string{"Cores"}, "CORES_PER_SOCKET", unset("*")},
 		{'J', []string{"Threads"}, "THREADS_PER_CORE", unset("*")},
 		{'z', []string{"SCT"}, "S:C:T", unset("*:*:*")},
-		{0, []string{"NumTasks"}, "TASKS", func(e *Entry) string { return decimal(e.Tasks) }},
-		{0, []string{"RestartCnt"}, "RESTART_COUNT", func(e *Entry) string { return decimal(int64(e.Restarts)) }},
+		{0, []string{"NumTasks"}, "TASKS", func(e *Entry) string { return sbatch.Decimal(e.Tasks) }},
+		{0, []string{"RestartCnt"}, "RESTART_COUNT", func(e *Entry) string { return sbatch.Decimal(int64(e.Restarts)) }},
 		{0, []string{"BatchFlag"}, "BATCH_FLAG", func(e *Entry) string {
 			if e.Script {
 				return "1"
@@ -108,7 +110,7 @@ func unasked() []Field[*Entry] {
 			return "0"
 		}},
 		{0, []string{"exit_code"}, "EXIT_CODE", (*Entry).exitCode},
-		{0, []string{"PendingTime"}, "PENDING_TIME", func(e *Entry) string { return decimal(e.WaitedMs / 1000) }},
+		{0, []string{"PendingTime"}, "PENDING_TIME", func(e *Entry) string { return sbatch.Decimal(e.WaitedMs / 1000) }},
 		{0, []string{"tres-alloc", "tres"}, "TRES_ALLOC", (*Entry).allocated},
 	}
 }
@@ -148,20 +150,20 @@ func AccountFields() []Field[*Entry] {
 		at("Partition", func(e *Entry) string { return e.Partition }),
 		at("Account", func(e *Entry) string { return e.Account }),
 		at("QOS", func(e *Entry) string { return e.QOS }),
-		at("AllocCPUS", func(e *Entry) string { return decimal(e.given(e.CPUs)) }),
-		at("NCPUS", func(e *Entry) string { return decimal(e.given(e.CPUs)) }),
-		at("ReqCPUS", func(e *Entry) string { return decimal(e.CPUs) }),
+		at("AllocCPUS", func(e *Entry) string { return sbatch.Decimal(e.given(e.CPUs)) }),
+		at("NCPUS", func(e *Entry) string { return sbatch.Decimal(e.given(e.CPUs)) }),
+		at("ReqCPUS", func(e *Entry) string { return sbatch.Decimal(e.CPUs) }),
 		at("ReqMem", func(e *Entry) string { return mebibytes(e.Memory) }),
 		at("MaxRSS", func(e *Entry) string {
 			if e.Peak == 0 {
 				return ""
 			}
-			return decimal(e.Peak>>10) + "K"
+			return sbatch.Decimal(e.Peak>>10) + "K"
 		}),
-		at("NTasks", func(e *Entry) string { return decimal(e.Tasks) }),
-		at("NNodes", func(e *Entry) string { return decimal(e.Nodes) }),
-		at("AllocNodes", func(e *Entry) string { return decimal(e.given(e.Nodes)) }),
-		at("NodeList", func(e *Entry) string { return orDefault(Hostlist(e.Machines), "None assigned") }),
+		at("NTasks", func(e *Entry) string { return sbatch.Decimal(e.Tasks) }),
+		at("NNodes", func(e *Entry) string { return sbatch.Decimal(e.Nodes) }),
+		at("AllocNodes", func(e *Entry) string { return sbatch.Decimal(e.given(e.Nodes)) }),
+		at("NodeList", func(e *Entry) string { return cmp.Or(Hostlist(e.Machines), "None assigned") }),
 		at("State", func(e *Entry) string { return e.State }),
 		at("ExitCode", (*Entry).exitCode),
 		at("Reason", func(e *Entry) string { return e.Reason }),
@@ -169,24 +171,24 @@ func AccountFields() []Field[*Entry] {
 		at("Start", func(e *Entry) string { return moment(e.StartMs, "Unknown") }),
 		at("End", func(e *Entry) string { return moment(e.EndMs, "Unknown") }),
 		at("Elapsed", func(e *Entry) string { return wide(e.ElapsedMs) }),
-		at("ElapsedRaw", func(e *Entry) string { return decimal(e.ElapsedMs / 1000) }),
+		at("ElapsedRaw", func(e *Entry) string { return sbatch.Decimal(e.ElapsedMs / 1000) }),
 		at("CPUTime", func(e *Entry) string { return wide(e.given(e.CPUs) * e.ElapsedMs) }),
-		at("CPUTimeRAW", func(e *Entry) string { return decimal(e.given(e.CPUs) * e.ElapsedMs / 1000) }),
+		at("CPUTimeRAW", func(e *Entry) string { return sbatch.Decimal(e.given(e.CPUs) * e.ElapsedMs / 1000) }),
 		at("Timelimit", func(e *Entry) string { return limit(e.LimitMs, wide) }),
 		at("TimelimitRaw", func(e *Entry) string {
 			if e.LimitMs == 0 {
 				return "UNLIMITED"
 			}
-			return decimal(e.LimitMs / 60_000)
+			return sbatch.Decimal(e.LimitMs / 60_000)
 		}),
-		at("Priority", func(e *Entry) string { return decimal(int64(e.Priority)) }),
-		at("Restarts", func(e *Entry) string { return decimal(int64(e.Restarts)) }),
+		at("Priority", func(e *Entry) string { return sbatch.Decimal(int64(e.Priority)) }),
+		at("Restarts", func(e *Entry) string { return sbatch.Decimal(int64(e.Restarts)) }),
 		at("ReqTRES", func(e *Entry) string { return e.tres() }),
 		at("AllocTRES", (*Entry).allocated),
-		at("ReqNodes", func(e *Entry) string { return decimal(e.Nodes) }),
+		at("ReqNodes", func(e *Entry) string { return sbatch.Decimal(e.Nodes) }),
 		at("Planned", func(e *Entry) string { return wide(e.WaitedMs) }),
 		at("Reserved", func(e *Entry) string { return wide(e.WaitedMs) }), // its name before 21.08
-		at("Comment", func(e *Entry) string { return orDefault(e.Comment, e.Job) }),
+		at("Comment", func(e *Entry) string { return cmp.Or(e.Comment, e.Job) }),
 		at("Suspended", func(*Entry) string { return wide(0) }),
 		at("Licenses", unset), at("Reservation", unset),
 		at("WCKey", func(e *Entry) string { return e.WCKey }),
@@ -209,7 +211,7 @@ func (e *Entry) tres() string {
 	if e.Memory > 0 {
 		text += ",mem=" + mebibytes(e.Memory)
 	}
-	return text + ",node=" + decimal(e.Nodes)
+	return text + ",node=" + sbatch.Decimal(e.Nodes)
 }
 
 // began returns the start or the expected start.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -31,8 +32,8 @@ func containerOptions() []option {
 		{"container-name", "", "", setContainerName},
 		{"container-mount-home", "", "yes", setContainerHome(true)},
 		{"no-container-mount-home", "", "yes", setContainerHome(false)},
-		{"container-writable", "", "yes", so}, {"no-container-remap-root", "", "yes", so},
-		{"no-container-entrypoint", "", "yes", so},
+		{"container-writable", "", "yes", common(sbatch.None)}, {"no-container-remap-root", "", "yes", common(sbatch.None)},
+		{"no-container-entrypoint", "", "yes", common(sbatch.None)},
 	}
 	for long, why := range map[string]string{ //order: each is independent
 		"container-readonly":   "the files of the image are never changed; mount folders with :ro",
@@ -184,7 +185,7 @@ func setContainerHome(home bool) setter {
 // checkContainer refuses container options without an image.
 func (b *Batch) checkContainer() error {
 	for _, long := range ofContainers {
-		if b.given[long] && b.container.image == "" {
+		if b.Given[long] && b.container.image == "" {
 			return &Refusal{Option: "--" + long, Text: "needs --container-image",
 				Hint: "containers are not kept after their job"}
 		}
@@ -200,7 +201,7 @@ func (b *Batch) contain(spec *messages.JobSpec, from Submitter) error {
 	if spec.Image = b.container.image; strings.HasPrefix(spec.Image, ".") {
 		spec.Image = path.Join(from.Dir, spec.Image)
 	}
-	spec.Workdir, spec.SubmitDir = cmp.Or(b.container.workdir, b.workdir(from.Dir)), ""
+	spec.Workdir, spec.SubmitDir = cmp.Or(b.container.workdir, b.Workdir(from.Dir)), ""
 	mounts := slices.Clone(b.container.mounts)
 	if b.container.home {
 		home := valueOf("HOME", from.Env)
@@ -236,17 +237,17 @@ func (b *Batch) outsideFiles(from Submitter) {
 	if b.container.image == "" {
 		return
 	}
-	for _, name := range []*string{&b.output, &b.errors} {
+	for _, name := range []*string{&b.Output, &b.Errors} {
 		if *name != "" && !path.IsAbs(*name) {
-			*name = path.Join(cmp.Or(b.workdir(from.Dir), from.Dir), *name)
+			*name = path.Join(cmp.Or(b.Workdir(from.Dir), from.Dir), *name)
 		}
 	}
-	if b.output == "" {
+	if b.Output == "" {
 		usual := "slurm-%j.out"
 		if b.array != nil {
 			usual = "slurm-%A_%a.out"
 		}
-		b.output = path.Join(cmp.Or(b.workdir(from.Dir), from.Dir), usual)
+		b.Output = path.Join(cmp.Or(b.Workdir(from.Dir), from.Dir), usual)
 	}
 }
 
@@ -259,7 +260,7 @@ func (b *Batch) outside(from Submitter) (folders []string) {
 	if b.program != forSbatch {
 		return nil
 	}
-	for _, name := range []string{b.output, b.errors} {
+	for _, name := range []string{b.Output, b.Errors} {
 		name, _, _ = strings.Cut(name, "%")
 		folder := path.Dir(name + "x")
 		if name != "" && !slices.Contains(private, folder) && !slices.Contains(folders, folder) {
@@ -280,7 +281,7 @@ func (b *Batch) ownInContainer(set map[string]string, env []string) {
 	if b.container.image == "" {
 		return
 	}
-	exports := strings.Split(b.export, ",")
+	exports := strings.Split(b.Export, ",")
 	for _, name := range ofHosts {
 		byName := slices.ContainsFunc(exports, func(one string) bool {
 			key, _, _ := strings.Cut(one, "=")

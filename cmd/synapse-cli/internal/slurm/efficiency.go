@@ -1,8 +1,11 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
 
 // This file owns the fields of sprio and the report of seff.
@@ -17,11 +20,11 @@ const (
 func PriorityFields() []Field[*Entry] {
 	return []Field[*Entry]{
 		{'i', []string{"JobArrayID"}, "JOBID", func(e *Entry) string { return e.ID }},
-		{'r', []string{"Partition"}, "PARTITION", func(e *Entry) string { return orDefault(e.Partition, "(none)") }},
+		{'r', []string{"Partition"}, "PARTITION", func(e *Entry) string { return cmp.Or(e.Partition, "(none)") }},
 		{'u', []string{"UserName"}, "USER", func(e *Entry) string { return e.User }},
-		{'Y', []string{"Priority"}, "PRIORITY", func(e *Entry) string { return decimal(int64(e.Priority)) }},
+		{'Y', []string{"Priority"}, "PRIORITY", func(e *Entry) string { return sbatch.Decimal(int64(e.Priority)) }},
 		{'V', []string{"SubmitTime"}, "SUBMIT_TIME", func(e *Entry) string { return moment(e.SubmitMs, "N/A") }},
-		{'o', []string{"Account"}, "ACCOUNT", func(e *Entry) string { return orDefault(e.Account, "(null)") }},
+		{'o', []string{"Account"}, "ACCOUNT", func(e *Entry) string { return cmp.Or(e.Account, "(null)") }},
 	}
 }
 
@@ -34,7 +37,7 @@ func (e *Entry) Report(cluster string) string {
 	if e.ArrayID != "N/A" {
 		line("Array Job ID: %s_%s", e.base(), e.Element)
 	}
-	line("Cluster: %s", orDefault(cluster, "local"))
+	line("Cluster: %s", cmp.Or(cluster, "local"))
 	line("User/Group: %s/%s", e.User, e.User)
 	line("State: %s (exit code %d)", e.State, e.Exit)
 	line("Nodes: %d", e.given(e.Nodes))
@@ -73,7 +76,7 @@ func quotient(n, by int64, unit string) string {
 	if by > 1 && n%by == 0 {
 		return fmt.Sprintf("%d (%d %s)", n, n/by, unit)
 	}
-	return decimal(n)
+	return sbatch.Decimal(n)
 }
 
 // percent formats a part of a whole with two digits after the point.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
 
 // This file implements columns: the fields of jobs and nodes in Slurm's formats, and the output of a line.
@@ -207,7 +209,7 @@ func mebibytes(n int64) string {
 	case n == 0:
 		return "0"
 	case n%(1<<30) == 0:
-		return decimal(n>>30) + "G"
+		return sbatch.Decimal(n>>30) + "G"
 	}
-	return decimal(n>>20) + "M"
+	return sbatch.Decimal(n>>20) + "M"
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
 
 // This file parses options like getopt_long, which Slurm's programs use.
@@ -113,6 +115,5 @@ func (l List) Set(value string) error {
 	return nil
 }
 
-// Version is the release of Slurm whose options and words these programs follow. Clients read it from --version and
-// choose their options by it.
-const Version = "24.11.0"
+// Version is the release of Slurm whose options and words these programs follow.
+const Version = sbatch.Version

@@ -1,10 +1,13 @@
 package slurm
 
 import (
+	"cmp"
 	_ "embed"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
 
 // This file builds Slurm's JSON. Each object has every key of Slurm with the right nesting and type; a key without a
@@ -147,7 +150,7 @@ func (e *Entry) Object() map[string]any {
 		"start_time": counted(e.began() / 1000), "end_time": counted(e.ends() / 1000),
 		"time_limit": orInfinite(e.LimitMs / 60_000), "priority": counted(int64(e.Priority)),
 		"restart_cnt": e.Restarts, "dependency": e.Dependency, "current_working_directory": e.Workdir,
-		"command": e.Command, "comment": orDefault(e.Comment, e.Job), "wckey": e.WCKey, "features": e.Features,
+		"command": e.Command, "comment": cmp.Or(e.Comment, e.Job), "wckey": e.WCKey, "features": e.Features,
 		"required_nodes": Hostlist(e.Requested), "excluded_nodes": Hostlist(e.Excluded),
 		"scheduled_nodes": Hostlist(e.Kept), "batch_flag": e.Script, "requeue": true,
 		"hold":                  strings.HasPrefix(e.Reason, "JobHeld"),
@@ -156,7 +159,7 @@ func (e *Entry) Object() map[string]any {
 		"array_job_id":          counted(0), "het_job_id": counted(0), "het_job_offset": counted(0),
 	}
 	if e.GPUs > 0 {
-		values["tres_per_node"] = "gres/gpu:" + decimal(e.GPUs/max(e.Nodes, 1))
+		values["tres_per_node"] = "gres/gpu:" + sbatch.Decimal(e.GPUs/max(e.Nodes, 1))
 	}
 	if len(e.Machines) > 0 {
 		values["batch_host"] = e.Machines[0]
@@ -189,8 +192,8 @@ func (e *Entry) PastObject() map[string]any {
 	values := map[string]any{
 		"job_id": e.number(), "name": e.Name, "user": e.User, "account": e.Account, "partition": e.Partition, "qos": e.QOS,
 		"cluster": clusterName, "association.account": e.Account, "association.cluster": clusterName,
-		"association.user": e.User, "allocation_nodes": len(e.Machines), "comment.job": orDefault(e.Comment, e.Job),
-		"constraints": e.Features, "nodes": orDefault(Hostlist(e.Machines), "None assigned"),
+		"association.user": e.User, "allocation_nodes": len(e.Machines), "comment.job": cmp.Or(e.Comment, e.Job),
+		"constraints": e.Features, "nodes": cmp.Or(Hostlist(e.Machines), "None assigned"),
 		"state.current": []string{e.State}, "state.reason": e.Reason, "restart_cnt": e.Restarts,
 		"priority": counted(int64(e.Priority)), "required.CPUs": e.CPUs,
 		"required.memory_per_node": counted((e.Memory / max(e.Nodes, 1)) >> 20),
@@ -240,11 +243,11 @@ func (m *Machine) Object(partitions []string) map[string]any {
 		"alloc_idle_cpus": m.CPUs - m.UsedCPUs, "real_memory": m.Memory >> 20, "alloc_memory": m.UsedMemory >> 20,
 		"free_mem": counted((m.Memory - m.UsedMemory) >> 20), "features": append([]string{}, features...),
 		"active_features": append([]string{}, features...), "partitions": append([]string{}, partitions...),
-		"tres":      "cpu=" + decimal(m.CPUs) + ",mem=" + mebibytes(m.Memory) + gpus(m.GPUs),
-		"tres_used": "cpu=" + decimal(m.UsedCPUs) + ",mem=" + mebibytes(m.UsedMemory) + gpus(m.UsedGPUs),
+		"tres":      "cpu=" + sbatch.Decimal(m.CPUs) + ",mem=" + mebibytes(m.Memory) + gpus(m.GPUs),
+		"tres_used": "cpu=" + sbatch.Decimal(m.UsedCPUs) + ",mem=" + mebibytes(m.UsedMemory) + gpus(m.UsedGPUs),
 	}
 	if m.GPUs > 0 {
-		values["gres"], values["gres_used"] = m.gres(), "gpu:"+decimal(m.UsedGPUs)
+		values["gres"], values["gres_used"] = m.gres(), "gpu:"+sbatch.Decimal(m.UsedGPUs)
 	}
 	return jsonObject(jsonNode, "", values)
 }
@@ -255,7 +258,7 @@ func (p *Partition) Object() map[string]any {
 	for _, m := range p.Machines {
 		cpus += m.CPUs
 	}
-	limit, err := ParseTime(p.Limit)
+	limit, err := sbatch.ParseTime(p.Limit)
 	if err != nil {
 		limit = 0
 	}
@@ -263,7 +266,7 @@ func (p *Partition) Object() map[string]any {
 		"name": p.Name, "cluster": clusterName, "nodes.configured": Hostlist(p.names()), "nodes.total": len(p.Machines),
 		"cpus.total": cpus, "maximums.time": orInfinite(limit / 60_000), "maximums.nodes": orInfinite(0), "minimums.nodes": 1,
 		"partition.state": []string{"UP"},
-		"tres.configured": "cpu=" + decimal(cpus) + ",node=" + strconv.Itoa(len(p.Machines)),
+		"tres.configured": "cpu=" + sbatch.Decimal(cpus) + ",node=" + strconv.Itoa(len(p.Machines)),
 	})
 }
 
@@ -288,7 +291,7 @@ func (p *Partition) Line() map[string]any {
 		first.Features
 	values["reason.description"] = first.Why
 	if gres > 0 {
-		values["gres.total"], values["gres.used"] = first.gres(), "gpu:"+decimal(usedGPUs)
+		values["gres.total"], values["gres.used"] = first.gres(), "gpu:"+sbatch.Decimal(usedGPUs)
 	}
 	least := func(of func(*Machine) int64) int64 {
 		return of(slices.MinFunc(p.Machines, func(a, b *Machine) int { return int(of(a) - of(b)) }))

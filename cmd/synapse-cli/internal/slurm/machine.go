@@ -1,10 +1,12 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -142,21 +144,21 @@ func InfoFields() []Field[*Partition] {
 		{'R', nil, "PARTITION", func(p *Partition) string { return p.Name }},
 		{'a', nil, "AVAIL", func(*Partition) string { return "up" }},
 		{'l', nil, "TIMELIMIT", func(p *Partition) string { return p.Limit }},
-		{'D', nil, "NODES", func(p *Partition) string { return decimal(int64(len(p.Machines))) }},
+		{'D', nil, "NODES", func(p *Partition) string { return sbatch.Decimal(int64(len(p.Machines))) }},
 		{'t', nil, "STATE", first(func(m *Machine) string { return shortStates[m.State] })},
 		{'T', nil, "STATE", first(func(m *Machine) string { return m.State })},
 		{'N', nil, "NODELIST", func(p *Partition) string { return Hostlist(p.names()) }},
 		{'n', nil, "HOSTNAMES", func(p *Partition) string { return strings.Join(p.names(), ",") }},
 		{'o', nil, "NODE_ADDR", first(func(m *Machine) string { return m.Address })},
-		{'c', nil, "CPUS", first(func(m *Machine) string { return decimal(m.CPUs) })},
-		{'m', nil, "MEMORY", first(func(m *Machine) string { return decimal(m.Memory >> 20) })},
-		{'e', nil, "FREE_MEM", first(func(m *Machine) string { return decimal((m.Memory - m.UsedMemory) >> 20) })},
+		{'c', nil, "CPUS", first(func(m *Machine) string { return sbatch.Decimal(m.CPUs) })},
+		{'m', nil, "MEMORY", first(func(m *Machine) string { return sbatch.Decimal(m.Memory >> 20) })},
+		{'e', nil, "FREE_MEM", first(func(m *Machine) string { return sbatch.Decimal((m.Memory - m.UsedMemory) >> 20) })},
 		{'C', nil, "CPUS(A/I/O/T)", func(p *Partition) string {
 			return fmt.Sprintf("%d/%d/%d/%d", used(p), cpus(p)-used(p)-out(p), out(p), cpus(p))
 		}},
 		{'G', nil, "GRES", first((*Machine).gres)},
-		{'f', nil, "AVAIL_FEATURES", first(func(m *Machine) string { return orDefault(m.Features, "(null)") })},
-		{'E', nil, "REASON", first(func(m *Machine) string { return orDefault(m.Why, "none") })},
+		{'f', nil, "AVAIL_FEATURES", first(func(m *Machine) string { return cmp.Or(m.Features, "(null)") })},
+		{'E', nil, "REASON", first(func(m *Machine) string { return cmp.Or(m.Why, "none") })},
 	}
 }
 
@@ -182,7 +184,7 @@ func (m *Machine) Show() string {
 	text := fmt.Sprintf(
 		"NodeName=%s CPUAlloc=%d CPUTot=%d\n   AvailableFeatures=%s\n   Gres=%s\n   NodeAddr=%s NodeHostName=%s Version=%s\n"+
 			"   RealMemory=%d AllocMem=%d\n   State=%s\n   CfgTRES=cpu=%d,mem=%s%s\n   AllocTRES=cpu=%d,mem=%s%s\n",
-		m.Name, m.UsedCPUs, m.CPUs, orDefault(m.Features, "(null)"), m.gres(), m.Address, m.Name, m.Version, m.Memory>>20,
+		m.Name, m.UsedCPUs, m.CPUs, cmp.Or(m.Features, "(null)"), m.gres(), m.Address, m.Name, m.Version, m.Memory>>20,
 		m.UsedMemory>>20,
 		strings.ToUpper(m.State), m.CPUs, mebibytes(m.Memory), gpus(m.GPUs), m.UsedCPUs, mebibytes(m.UsedMemory),
 		gpus(m.UsedGPUs))
@@ -209,7 +211,7 @@ func (p *Partition) Show() string {
 	return fmt.Sprintf("PartitionName=%s\n   AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL\n   Default=%s QoS=N/A\n"+
 		"   DefaultTime=NONE Hidden=NO\n   MaxNodes=UNLIMITED MaxTime=%s MinNodes=1\n   Nodes=%s\n"+
 		"   OverSubscribe=NO State=UP TotalCPUs=%d TotalNodes=%d\n   DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED\n"+
-		"   TRES=cpu=%d,mem=%s,node=%d%s\n", p.Name, usual, most, orDefault(Hostlist(names), "(null)"), cpus,
+		"   TRES=cpu=%d,mem=%s,node=%d%s\n", p.Name, usual, most, cmp.Or(Hostlist(names), "(null)"), cpus,
 		len(p.Machines), cpus, mebibytes(memory), len(p.Machines), gpus(devices))
 }
 
@@ -234,13 +236,13 @@ func (e *Entry) Show() string {
 			"   Partition=%s\n   ReqNodeList=%s ExcNodeList=%s\n   NodeList=%s\n   BatchHost=%s\n   NumNodes=%d NumCPUs=%d "+
 			"NumTasks=%d\n   ReqTRES=%s\n"+
 			"   Features=%s\n   Command=%s\n   WorkDir=%s\n   Comment=%s\n",
-			e.Name, e.User, orDefault(e.Account, "(null)"), e.QOS, e.Priority, e.State, e.Reason,
-			orDefault(e.Dependency, "(null)"),
+			e.Name, e.User, cmp.Or(e.Account, "(null)"), e.QOS, e.Priority, e.State, e.Reason,
+			cmp.Or(e.Dependency, "(null)"),
 			e.Restarts, e.Exit, e.Signal, wide(e.ElapsedMs), limit(e.LimitMs, wide), moment(e.SubmitMs, "Unknown"),
-			moment(e.began(), "Unknown"), moment(e.ends(), "Unknown"), orDefault(e.Partition, "(null)"),
-			orDefault(Hostlist(e.Requested), "(null)"),
-			orDefault(Hostlist(e.Excluded), "(null)"), orDefault(Hostlist(e.Machines), "(null)"), orDefault(batch, "(null)"),
+			moment(e.began(), "Unknown"), moment(e.ends(), "Unknown"), cmp.Or(e.Partition, "(null)"),
+			cmp.Or(Hostlist(e.Requested), "(null)"),
+			cmp.Or(Hostlist(e.Excluded), "(null)"), cmp.Or(Hostlist(e.Machines), "(null)"), cmp.Or(batch, "(null)"),
 			e.Nodes, e.CPUs, e.Tasks,
-			e.tres(), orDefault(e.Features, "(null)"), orDefault(e.Command, "(null)"), orDefault(e.Workdir, "(null)"),
-			orDefault(e.Comment, e.Job+": "+e.Text))
+			e.tres(), cmp.Or(e.Features, "(null)"), cmp.Or(e.Command, "(null)"), cmp.Or(e.Workdir, "(null)"),
+			cmp.Or(e.Comment, e.Job+": "+e.Text))
 }

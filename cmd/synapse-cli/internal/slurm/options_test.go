@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
 
 // This file tests that the page of Slurm's options agrees with the option tables.
@@ -89,10 +91,10 @@ func FuzzForms(f *testing.F) {
 				t.Errorf("%q: %q becomes %q: %v", text, names, again, failed)
 			}
 		}
-		if ms, err := ParseTime(text); err == nil && ms < 0 {
+		if ms, err := sbatch.ParseTime(text); err == nil && ms < 0 {
 			t.Errorf("%q is %d ms", text, ms)
 		}
-		if n, err := size(text); err == nil && n < 0 {
+		if n, err := sbatch.Size(text); err == nil && n < 0 {
 			t.Errorf("%q is %d bytes", text, n)
 		}
 		if before, columns, err := Percent(text, QueueFields()); err == nil && len(columns) < 100 {
@@ -107,9 +109,9 @@ func FuzzForms(f *testing.F) {
 		for _, o := range options() {
 			_ = o.set(newBatch(forSbatch), text)
 		}
-		if words, err := wordsOf(text); err == nil {
+		if words, err := sbatch.Words(text); err == nil {
 			_, _ = newBatch(forSbatch).take(words)
 		}
-		_, _ = newBatch(forSbatch).pattern("--output", text)
+		_, _ = newBatch(forSbatch).Pattern("--output", text)
 	})
 }

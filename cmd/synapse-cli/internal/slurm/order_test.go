@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -57,8 +58,8 @@ func TestUnborn(t *testing.T) {
 	status := &messages.JobStatus{Record: r, Phase: messages.PhaseQueued, Counts: &messages.ArrayCounts{Waiting: 6}}
 	var got []string
 	for _, e := range Unborn(status, map[int32]bool{5: true, 20: true}, 0) {
-		got = append(got, strings.TrimPrefix(e.ID, messages.NumericID("jarray"))+" "+e.State+" "+e.Reason+" "+decimal(int64(
-			e.Priority)))
+		got = append(got, strings.TrimPrefix(e.ID, messages.NumericID("jarray"))+" "+e.State+" "+e.Reason+" "+
+			sbatch.Decimal(int64(e.Priority)))
 	}
 	want := "_7 PENDING Resources 3|_9 PENDING Resources 3|_21 PENDING JobHeldUser 3|_22 PENDING Resources 8"
 	if strings.Join(got, "|") != want {

@@ -1,11 +1,13 @@
 package slurm
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -34,7 +36,7 @@ func roomOptions() []option {
 	return append(interactive(),
 		option{"no-shell", "", "yes", yes(func(b *Batch) *bool { return &b.step.noShell })},
 		option{"kill-command", "K", "TERM", setKillCommand},
-		option{"bell", "", "yes", so}, option{"no-bell", "", "yes", so},
+		option{"bell", "", "yes", common(sbatch.None)}, option{"no-bell", "", "yes", common(sbatch.None)},
 		option{"wait-all-nodes", "", "", exactly("1", "a gang starts with all its tasks")},
 		option{"get-user-env", "", "yes", never("the command runs on this host with its environment")},
 	)
@@ -49,13 +51,15 @@ func stepOptions() []option {
 		option{"jobid", "", "", text(func(b *Batch) *string { return &b.step.job })},
 		option{"input", "i", "", setStepInput},
 		option{"output", "o", "", setStepFile("output")}, option{"error", "e", "", setStepFile("error")},
-		option{"open-mode", "", "", handed("open-mode", setOpenMode)},
+		option{"open-mode", "", "", handed("open-mode", common(sbatch.SetOpenMode))},
 		option{"multi-prog", "", "yes", handed("multi-prog", yes(func(b *Batch) *bool { return &b.step.several }))},
 		option{"wait", "W", "", handed("wait", setStepWait)}, option{"relative", "r", "", handed("relative", setRelative)},
 		option{"mpi", "", "", exactly("none", "mpirun starts its own processes")},
 		option{"cpu-bind", "", "", setCPUBind},
-		option{"overlap", "", "yes", so}, option{"exact", "", "yes", so}, option{"unbuffered", "u", "yes", so},
-		option{"external-launcher", "", "yes", so}, option{"disable-status", "X", "yes", so},
+		option{"overlap", "", "yes", common(sbatch.None)},
+		option{"exact", "", "yes", common(sbatch.None)}, option{"unbuffered", "u", "yes", common(sbatch.None)},
+		option{"external-launcher", "", "yes", common(sbatch.None)},
+		option{"disable-status", "X", "yes", common(sbatch.None)},
 	)
 	for _, o := range []struct{ long, short, bare, why string }{
 		{"array", "a", "", "use sbatch for arrays"},
@@ -112,9 +116,9 @@ func setStepInput(b *Batch, value string) error {
 		return refuse("use none, a rank or a file", "is empty")
 	case value == "none" || value == "/dev/null":
 		b.step.noInput = true
-		return handed("input", so)(b, "none")
+		return handed("input", common(sbatch.None))(b, "none")
 	case strings.Trim(value, "0123456789") == "":
-		return handed("input", so)(b, value)
+		return handed("input", common(sbatch.None))(b, value)
 	}
 	b.step.noInput = value != "all"
 	return setStepFile("input")(b, value)
@@ -144,7 +148,7 @@ func setStepFile(name string) setter {
 		if err := text(func(*Batch) *string { return new(string) })(b, value); err != nil {
 			return err
 		}
-		if _, err := b.pattern("--"+name, value); err != nil {
+		if _, err := b.Pattern("--"+name, value); err != nil {
 			return err
 		}
 		if value != "none" && value != "all" && strings.Trim(value, "0123456789") != "" {
@@ -188,7 +192,7 @@ func ParseStep(words []string, lookup func(string) (string, bool)) (b *Batch, co
 		return nil, nil, &Refusal{Option: ":", Text: "several components need different resources, and a job has one kind",
 			Hint: "run srun with components in a job of sbatch or salloc"}
 	}
-	b.name = orDefault(b.name, path.Base(command[0]))
+	b.Name = cmp.Or(b.Name, path.Base(command[0]))
 	return b, command, b.checkStep()
 }
 
@@ -205,7 +209,7 @@ func ParseRoom(words []string, lookup func(string) (string, bool)) (b *Batch, co
 	if len(command) > 0 {
 		usual = path.Base(command[0])
 	}
-	b.name = orDefault(b.name, usual)
+	b.Name = cmp.Or(b.Name, usual)
 	return b, command, nil
 }
 
@@ -235,7 +239,7 @@ func (b *Batch) checkStep() error {
 	}
 	for _, o := range b.program.options() {
 		switch {
-		case !b.given[o.long] || slices.Contains(ofSteps, o.long) || slices.ContainsFunc(passed, o.named):
+		case !b.Given[o.long] || slices.Contains(ofSteps, o.long) || slices.ContainsFunc(passed, o.named):
 		case slices.Contains(ofJobs, o.long):
 			b.warnings = append(b.warnings, "--"+o.long+" has no effect on a step, whose processes share their nodes")
 		default:
@@ -300,25 +304,25 @@ func (b *Batch) Step(command []string, from Submitter) (words, env []string, err
 	dir := ""
 	run := []string{"srun"}
 	add := func(option, value string) {
-		if b.given[option] {
+		if b.Given[option] {
 			run = append(run, "--"+option+value)
 		}
 	}
 	if b.step.job != "" {
-		dir = orDefault(b.workdir(from.Dir), from.Dir)
-		add("nodes", "="+decimal(b.nodes))
-		add("ntasks", "="+decimal(b.tasks))
-		add("ntasks-per-node", "="+decimal(b.tasksPerNode))
-		add("gpus-per-task", "="+decimal(b.gpusPerTask))
-		add("cpus-per-task", "="+decimal(b.cpusPerTask))
-		add("time", "=0:"+decimal(b.timeLimitMs/1000))
+		dir = cmp.Or(b.Workdir(from.Dir), from.Dir)
+		add("nodes", "="+sbatch.Decimal(b.Nodes))
+		add("ntasks", "="+sbatch.Decimal(b.Tasks))
+		add("ntasks-per-node", "="+sbatch.Decimal(b.TasksPerNode))
+		add("gpus-per-task", "="+sbatch.Decimal(b.GPUsPerTask))
+		add("cpus-per-task", "="+sbatch.Decimal(b.CPUsPerTask))
+		add("time", "=0:"+sbatch.Decimal(b.TimeLimitMs/1000))
 		if len(b.exclude) > 0 {
 			run = append(run, "--exclude="+strings.Join(b.exclude, ","))
 		}
 		if len(b.nodelist) > 0 {
 			run = append(run, "--nodelist="+strings.Join(b.nodelist, ","))
 		}
-		set, err := b.exported(from.Env)
+		set, err := b.Exported(from.Env)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
 
 // This file tests the options of srun and salloc outside a script, and which of them reach a step.
@@ -96,7 +96,7 @@ func TestRoom(t *testing.T) {
 			continue
 		}
 		from := here
-		from.Whole = &messages.Resources{MilliCpu: 96_000, MemoryBytes: 1 << 40, MilliGpu: 8000}
+		from.Whole = &sbatch.Amount{MilliCPU: 96_000, MemoryBytes: 1 << 40, MilliGPU: 8000}
 		spec, err := b.Room("keep\n", "return", from)
 		if err != nil {
 			t.Errorf("%s: %v", c.line, err)

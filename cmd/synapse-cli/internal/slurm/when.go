@@ -6,6 +6,7 @@ import (
 
 	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/clients/go/scope"
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -55,7 +56,7 @@ func setDependency(b *Batch, value string) error {
 			}
 			delay := int64(0)
 			if delayed {
-				n, err := number(minutes)
+				n, err := sbatch.Number(minutes)
 				if err != nil {
 					return err
 				}
@@ -88,7 +89,7 @@ func setBegin(b *Batch, value string) error {
 		unit := map[string]string{"": "s", "s": "s", "m": "m", "h": "h",
 			"d": "d"}[strings.TrimSuffix(firstOf(n[len(digits):]), " ")]
 		if unit == "" && strings.HasPrefix(n[len(digits):], "w") {
-			weeks, err := number(digits)
+			weeks, err := sbatch.Number(digits)
 			if err != nil {
 				return err
 			}

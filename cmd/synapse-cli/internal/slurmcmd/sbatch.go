@@ -1,15 +1,14 @@
 package slurmcmd
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"os"
-	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
@@ -43,11 +42,7 @@ func (a *CLI) sbatch(words []string) error {
 		if err != nil {
 			return err
 		}
-		line := "Submitted batch job " + messages.NumericID(id)
-		if b.Parsable {
-			line = messages.NumericID(id)
-		}
-		if err := a.Data("%s", line); err != nil || !b.Wait {
+		if err := a.Data("%s", b.Submitted(id)); err != nil || !b.Wait {
 			return err
 		}
 		j, err := c.Wait(ctx, id, a.Lost, nil)
@@ -61,7 +56,7 @@ func (a *CLI) sbatch(words []string) error {
 // asked returns the requested job, completed with data from the cluster.
 func (a *CLI) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
 	job func(slurm.Submitter) (*messages.JobSpec, error)) (*messages.JobSpec, error) {
-	from := a.submitter()
+	from := sbatch.Here()
 	if from.As = from.User; from.As != "" && c.Identifies() {
 		from.As = messages.UserMe // the local login name is not related to the owner
 	}
@@ -108,32 +103,14 @@ func orNothing(text string) string {
 
 // batch submits a job, held if requested.
 func (a *CLI) batch(ctx context.Context, c *client.Client, spec *messages.JobSpec, held bool) (string, error) {
-	reply, err := c.Send(ctx, &messages.Submit{RequestId: "cli-" + rand.Text(), Spec: spec, Hold: held})
+	request := cmp.Or(a.Variable(sbatch.RequestVariable), "cli-"+rand.Text())
+	reply, err := c.Send(ctx, &messages.Submit{RequestId: request, Spec: spec, Hold: held})
 	return reply.GetJob(), err
-}
-
-// submitter returns who submits, and from where. A job runs as its owner's account, so that the owner can access
-// its files; without TLS, as the account of the login name. A job of root names no user and gets a separate uid,
-// like all such jobs.
-func (a *CLI) submitter() slurm.Submitter {
-	from := slurm.Submitter{Env: os.Environ()}
-	from.Dir, _ = os.Getwd()
-	from.Host, _ = os.Hostname()
-	if who, err := user.Current(); err == nil && who.Uid != "0" && !strings.Contains(who.Username, `\`) {
-		from.User = who.Username
-		return from
-	}
-	own := []string{"HOME", "USER", "LOGNAME", "MAIL", "SUDO_USER", "SUDO_UID", "SUDO_GID", "SUDO_COMMAND"}
-	from.Env = slices.DeleteFunc(from.Env, func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(own, name) || strings.HasPrefix(name, "XDG_")
-	})
-	return from
 }
 
 // wholeMachine returns the resources of a complete node. All possible nodes must be equal, because the nodes of the
 // job are not known yet.
-func wholeMachine(ctx context.Context, c *client.Client, gpuType string) (*messages.Resources, error) {
+func wholeMachine(ctx context.Context, c *client.Client, gpuType string) (*sbatch.Amount, error) {
 	all, err := c.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -154,5 +131,5 @@ func wholeMachine(ctx context.Context, c *client.Client, gpuType string) (*messa
 	if whole == nil {
 		return nil, &slurm.Refusal{Option: "--exclusive, --mem=0", Text: "no node matches"}
 	}
-	return whole, nil
+	return &sbatch.Amount{MilliCPU: whole.GetMilliCpu(), MemoryBytes: whole.GetMemoryBytes()}, nil
 }

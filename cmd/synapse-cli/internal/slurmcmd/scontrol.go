@@ -11,6 +11,7 @@ import (
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/jobfile"
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
@@ -208,7 +209,7 @@ func (a *CLI) updateJob(job string, set map[string]string, keys []string) error 
 		switch key {
 		case "jobid", "job", "jobname":
 		case "timelimit":
-			ms, err := slurm.ParseTime(value)
+			ms, err := sbatch.ParseTime(value)
 			if err != nil {
 				return exit.Usage("TimeLimit=%s: not a duration", value)
 			}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
@@ -33,7 +34,7 @@ func (a *CLI) srun(words []string) error {
 		return err
 	}
 	a.warn(b)
-	step, env, err := b.Step(command, a.submitter())
+	step, env, err := b.Step(command, sbatch.Here())
 	if err != nil {
 		return err
 	}

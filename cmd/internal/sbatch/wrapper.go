@@ -1,4 +1,4 @@
-package slurm
+package sbatch
 
 import (
 	_ "embed"
@@ -59,22 +59,22 @@ func wrapper(text []byte, files string) ([]byte, error) {
 		"@JOB@", jobText(), "@SBCAST@", sbcastText).Replace(wrapperText)), nil
 }
 
-// files returns the shell code that redirects the script's output to Slurm's files.
-func (b *Batch) files() (string, error) {
+// Files returns the shell code that redirects the script's output to Slurm's files.
+func (b *Plain) Files(array bool) (string, error) {
 	usual := "slurm-%j.out"
-	if b.array != nil {
+	if array {
 		usual = "slurm-%A_%a.out"
 	}
-	output, err := b.pattern("--output", orDefault(b.output, usual))
+	output, err := b.Pattern("--output", orDefault(b.Output, usual))
 	if err != nil {
 		return "", err
 	}
-	errs, err := b.pattern("--error", b.errors)
+	errs, err := b.Pattern("--error", b.Errors)
 	if err != nil {
 		return "", err
 	}
 	how := ">"
-	if b.appends {
+	if b.Appends {
 		how = ">>"
 	}
 	return strings.NewReplacer("@OUTPUT@", output, "@ERROR@", errs, "@HOW@", how).Replace(filesText), nil
@@ -87,8 +87,8 @@ var patterns = map[byte]string{
 	'x': "SLURM_JOB_NAME", 'u': "user",
 }
 
-// pattern converts a file name into a shell word.
-func (b *Batch) pattern(flag, name string) (string, error) {
+// Pattern converts a file name into a shell word.
+func (b *Plain) Pattern(flag, name string) (string, error) {
 	var word strings.Builder
 	for i := 0; i < len(name); i++ {
 		if name[i] != '%' {

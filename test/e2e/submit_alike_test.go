@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file tests that synapse-submit behaves like synapse-cli: the same output, errors, exit codes and jobs. It also
+// tests which calls synapse-submit serves without synapse-cli.
+
+// alikeFiles are the scripts of the calls.
+var alikeFiles = map[string]string{
+	"job.sh": "#!/bin/sh\n#SBATCH -J 'Both of them' -N2 --ntasks-per-node=3 --mem 2G\n" +
+		"#SBATCH -o %x-%j.out # comment\ntrue\n",
+	"wrong.sh":  "#!/bin/sh\n#SBATCH --no-such-option\ntrue\n",
+	"quote.sh":  "#!/bin/sh\n#SBATCH -J 'open\ntrue\n",
+	"plain.txt": "no script\n",
+	"step.sh":   "#!/bin/sh\nsrun --container-image=alpine true\n",
+	"sstat.sh":  "#!/bin/sh\nsstat 7\n",
+	"crlf.sh":   "#!/bin/sh\r\ntrue\r\n",
+}
+
+// alikeCalls are the command lines. served means that synapse-submit needs no synapse-cli.
+var alikeCalls = []struct {
+	line   string
+	served bool
+	env    string
+}{
+	{line: "job.sh", served: true},
+	{line: "job.sh one 'two three'", served: true},
+	{line: "--parsable job.sh", served: true},
+	{line: "-J x -p default -A team -t 1:30:00 -c 2 --nice job.sh", served: true},
+	{line: "-n 4 --gpus-per-task=2 --mem-per-gpu=1G --comment 'a \"b\" \\ é' --wrap true", served: true},
+	{line: "--gres=gpu:2 -N1 -n1 --ntasks-per-node=1 --no-requeue --open-mode=append -e err job.sh", served: true},
+	{line: "--export=NONE,A=b,PATH -D /tmp --priority 7 -q 5 -Q -s job.sh", served: true},
+	{line: "-N1 -n1 --ntasks-per-node=1 --wrap 'echo $HOME; exit 3'", served: true},
+	{line: "-N1 --wrap true", env: "A_VALUE=line\nand \x01 tab\t", served: true},
+	{line: "-N1 --wrap true", env: "A_VALUE=\xff"},
+	{line: "--wrap true", env: "SBATCH_PARTITION=default"},
+	{line: "--wrap true", env: "SBATCH_TIMELIMIT=nonsense"},
+	{line: "--wrap true", env: "SYNAPSE_RETRY=soon"},
+	{line: "-a 1-3 --wrap true"}, {line: "--begin=now+1h --wrap true"}, {line: "--exclusive --wrap true"},
+	{line: "--mem=0 --wrap true"}, {line: "-d afterok:1 --wrap true"}, {line: "--signal=USR1@10 --wrap true"},
+	{line: "--mail-type=END --wrap true"}, {line: "--part default --wrap true"}, {line: "-Qs --wrap true"},
+	{line: "--test-only --wrap true"}, {line: "-J=x --wrap true"}, {line: "--nodes --wrap true"},
+	{line: "-n 0 --wrap true"}, {line: "-t never --wrap true"}, {line: "-p no-such-queue --wrap true", served: true},
+	{line: "-J '' --wrap true"}, {line: "-o %y --wrap true"}, {line: "--wrap true job.sh"}, {line: "-N 2 -n 1 job.sh"},
+	{line: "-D relative/folder -J '***' --wrap true", served: true},
+	{line: "--mem 999999T --wrap true"}, {line: "-t 99999-0 --wrap true"}, {line: "--nonsense"}, {line: "-J"},
+	{line: "no-such-file"}, {line: "."}, {line: "wrong.sh"}, {line: "quote.sh"}, {line: "plain.txt"}, {line: "step.sh"},
+	{line: "sstat.sh"}, {line: "crlf.sh"}, {line: ""}, {line: "-"}, {line: "--version"}, {line: "--help"},
+	{line: "-- job.sh", served: true},
+}
+
+var jobNumber = regexp.MustCompile(`\d{9,10}`)
+
+// TestSubmitAlike compares the two programs in a cluster without TLS.
+func TestSubmitAlike(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1")
+	c.node("n2", "r1")
+	submitsAlike(t, c, "SYNAPSE_TLS=")
+}
+
+// TestSubmitAlikeSecured compares the two programs with a user's certificate.
+func TestSubmitAlikeSecured(t *testing.T) {
+	s := newSecured(t)
+	for _, id := range []string{"n1", "n2"} {
+		s.node(id, "r1", "--tls", s.folder("node", id))
+	}
+	submitsAlike(t, s.cluster, "SYNAPSE_TLS="+filepath.Join(s.keys, "admin"))
+}
+
+func submitsAlike(t *testing.T, c *cluster, env string) {
+	ready := c.command(filepath.Join(bin, "synapse-cli"), "get", "jobs")
+	ready.Env = append(ready.Env, env)
+	ask(t, ready).wants(t, 0, "", "")
+	home := t.TempDir()
+	for name, text := range alikeFiles {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := filepath.Join(home, "synapse-submit")
+	text, err := os.ReadFile(filepath.Join(bin, "synapse-submit"))
+	if err == nil {
+		err = os.WriteFile(alone, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range alikeCalls {
+		run := func(program string) (result, *messages.JobSpec) {
+			before := c.newestJob().GetRecord().GetId()
+			cmd := c.command("sh", "-c", `name=$1; shift; exec "$name" `+call.line, "sh", program)
+			cmd.Dir, cmd.Env = home, append(cmd.Env, "PATH=/usr/bin:/bin", env, call.env)
+			got := ask(t, cmd)
+			got.out, got.err = jobNumber.ReplaceAllString(got.out, "N"), jobNumber.ReplaceAllString(got.err, "N")
+			newest := c.newestJob()
+			if newest.GetRecord().GetId() == before {
+				return got, nil
+			}
+			c.cancel(newest.GetRecord().GetId())
+			return got, c.job(newest.GetRecord().GetId()).GetRecord().GetSpec()
+		}
+		named := func(program string) string { // a link with the name sbatch
+			dir := t.TempDir()
+			if err := os.Symlink(program, filepath.Join(dir, "sbatch")); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(dir, "sbatch")
+		}
+		want, wantJob := run(named(filepath.Join(bin, "synapse-cli")))
+		got, gotJob := run(named(filepath.Join(bin, "synapse-submit")))
+		if call.served && wantJob == nil {
+			t.Errorf("sbatch %s is to submit a job: %q", call.line, want.err)
+		}
+		if got.code != want.code || got.out != want.out || got.err != want.err || !proto.Equal(gotJob, wantJob) {
+			t.Errorf("sbatch %s (%q): synapse-submit ended with %d, %q, %q, %v\nsynapse-cli with %d, %q, %q, %v", call.line,
+				call.env, got.code, got.out, got.err, gotJob, want.code, want.out, want.err, wantJob)
+		}
+		if got, _ := run(named(alone)); (got.code != 127) != call.served {
+			t.Errorf("sbatch %s: alone, synapse-submit ended with %d, %q; served is to be %v", call.line, got.code, got.err,
+				call.served)
+		}
+	}
+	for _, name := range []string{"squeue", "scancel", "synapse-submit", "synctl"} { // the name decides what an error is
+		run := func(program string) result {
+			cmd := c.command(filepath.Join(bin, program), "--no-such-flag")
+			cmd.Args[0], cmd.Env = name, append(cmd.Env, env)
+			return ask(t, cmd)
+		}
+		got, want := run("synapse-submit"), run("synapse-cli")
+		if got.code != want.code || got.out != want.out || got.err != want.err || want.err == "" {
+			t.Errorf("%s ended with %d, %q, %q\nsynapse-cli with %d, %q, %q", name, got.code, got.out, got.err, want.code,
+				want.out, want.err)
+		}
+	}
+}
