@@ -21,6 +21,7 @@ var exampleSays = map[string]string{
 var elsewhere = map[string]string{
 	"pytorch":    "world.TestPyTorch types them",
 	"checkpoint": "world.TestFirstGang types the tutorial that uses it",
+	"saves":      "world.TestPreemptedTraining trains it",
 	"torchrun":   "it is for machines of a real size: what its reader sees is checked with the job files",
 }
 
@@ -63,6 +64,7 @@ func TestExamplesRun(t *testing.T) {
 	const room = " could be submitted: it would start now\n"
 	l.cli("submit", "../../examples/pytorch.yaml", "--dry-run=server").wants(t, 0, "pytorch"+room, "")
 	l.cli("submit", "../../examples/checkpoint.yaml", "--dry-run=server").wants(t, 0, "first-gang"+room, "")
+	l.cli("submit", "../../examples/saves.yaml", "--dry-run=server").wants(t, 0, "saves"+room, "")
 }
 
 // types runs a line in the root of the clone, and returns its output. Programs are built from the repository itself.
