@@ -79,7 +79,7 @@ func (x *JobSpec) validCheckpoint() error {
 	return first(
 		between("checkpoint.signal", int64(c.GetSignal()), 0, 64),
 		between("checkpoint.grace_ms", c.GetGraceMs(), 0, MaxSaveGrace.Milliseconds()),
-		between("checkpoint.ack", int64(c.GetAck()), 0, int64(SaveAck_SAVE_ACK_EXIT)),
+		between("checkpoint.ack", int64(c.GetAck()), 0, int64(SaveAck_SAVE_ACK_SOCKET)),
 		between("checkpoint.commit", int64(c.GetCommit()), 0, int64(SaveCommit_SAVE_COMMIT_RANK0)),
 	)
 }

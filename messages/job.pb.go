@@ -79,6 +79,7 @@ const (
 	SaveAck_SAVE_ACK_UNSPECIFIED SaveAck = 0 // same as SAVE_ACK_FILE
 	SaveAck_SAVE_ACK_FILE        SaveAck = 1 // a line in the file ack.RANK in $SYNAPSE_CHECKPOINT_DIR
 	SaveAck_SAVE_ACK_EXIT        SaveAck = 2 // exit code 85
+	SaveAck_SAVE_ACK_SOCKET      SaveAck = 3 // a line on the socket of the task
 )
 
 // Enum value maps for SaveAck.
@@ -87,11 +88,13 @@ var (
 		0: "SAVE_ACK_UNSPECIFIED",
 		1: "SAVE_ACK_FILE",
 		2: "SAVE_ACK_EXIT",
+		3: "SAVE_ACK_SOCKET",
 	}
 	SaveAck_value = map[string]int32{
 		"SAVE_ACK_UNSPECIFIED": 0,
 		"SAVE_ACK_FILE":        1,
 		"SAVE_ACK_EXIT":        2,
+		"SAVE_ACK_SOCKET":      3,
 	}
 )
 
@@ -1732,11 +1735,12 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSPLIT_WHOLE\x10\x01\x12\r\n" +
-	"\tSPLIT_ANY\x10\x02*I\n" +
+	"\tSPLIT_ANY\x10\x02*^\n" +
 	"\aSaveAck\x12\x18\n" +
 	"\x14SAVE_ACK_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSAVE_ACK_FILE\x10\x01\x12\x11\n" +
-	"\rSAVE_ACK_EXIT\x10\x02*U\n" +
+	"\rSAVE_ACK_EXIT\x10\x02\x12\x13\n" +
+	"\x0fSAVE_ACK_SOCKET\x10\x03*U\n" +
 	"\n" +
 	"SaveCommit\x12\x1b\n" +
 	"\x17SAVE_COMMIT_UNSPECIFIED\x10\x00\x12\x13\n" +

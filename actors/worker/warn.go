@@ -61,7 +61,11 @@ func (n *Node) onRankSaved(ctx actor.Context, m rankSaved) {
 		return
 	}
 	r := s.rank(m.key.Rank)
-	if r == nil || r.exit != nil || m.saved.Request != s.notice.warn.GetRequest() || r.saved.Same(m.saved) {
+	switch {
+	case r == nil || r.exit != nil || r.saved.Same(m.saved):
+		return
+	case m.saved.Request != s.notice.warn.GetRequest():
+		n.p.Host.Count("checkpoint.ignored.other_request", 1) // as in the scheduler
 		return
 	}
 	r.saved = m.saved

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -106,6 +107,42 @@ func TestWarnedOfEachEnd(t *testing.T) {
 		if !slices.Equal(told, c.told) || !slices.Equal(answered, c.answered) {
 			t.Errorf("step %d: %v got the warning, want %v; answered %v, want %v", i, told, c.told, answered, c.answered)
 		}
+	}
+}
+
+// TestSavedOfRequest checks that the acknowledgement of a rank is in the answer to the warning. An acknowledgement of
+// another request is only counted.
+func TestSavedOfRequest(t *testing.T) {
+	r, order, said := warnedRig(t)
+	saved := func(request uint64) (told []*messages.RankSaved) {
+		key := topology.TaskKey{Token: topology.Token{Epoch: 1, Counter: 1}}
+		r.system.Root.Send(actor.NewPID("node-a", actors.NodePath), rankSaved{key, &messages.RankSaved{
+			Request: request, Steps: []int64{int64(request)},
+		}})
+		r.settle()
+		for _, m := range said() {
+			if warned, is := m.(*messages.Warned); is {
+				told = append(told, warned.Saved...)
+			}
+		}
+		return told
+	}
+	r.order(&messages.Warn{Order: order(), Number: 1, Cause: messages.Cause_CAUSE_PREEMPTED, LeftMs: 1000, Request: 41})
+	for rank := range topology.Rank(2) {
+		key := topology.TaskKey{Token: topology.Token{Epoch: 1, Counter: 1}, Rank: rank}
+		r.system.Root.Send(actor.NewPID("node-a", actors.NodePath), rankWarned{key, 1})
+	}
+	r.settle()
+	said()
+	before := strings.Count(r.said.String(), "count checkpoint.ignored.other_request")
+	if told := saved(40); len(told) > 0 {
+		t.Errorf("another request: %v", told)
+	}
+	if n := strings.Count(r.said.String(), "count checkpoint.ignored.other_request"); n != before+1 {
+		t.Errorf("%d were counted", n-before)
+	}
+	if told := saved(41); len(told) != 1 || told[0].Request != 41 {
+		t.Errorf("the open request: %v", told)
 	}
 }
 

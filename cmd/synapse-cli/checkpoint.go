@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -18,12 +21,21 @@ import (
 const savedEvery = 500 * time.Millisecond
 
 func (a *app) checkpointCommand() *cobra.Command {
-	reason, wait := "", false
+	reason, step, wait := "", "", false
 	c := &cobra.Command{
-		Use: "checkpoint JOB", Short: "request a checkpoint of a running job, which continues",
+		Use: "checkpoint [JOB]", Short: "request a checkpoint of a running job, which continues",
 		Example: "  synapse-cli checkpoint JOB --wait",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
-		RunE: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("ack") {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.ExactArgs(1)(c, args)
+		},
+		ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("ack") {
+				return a.acknowledge(step)
+			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				return a.checkpoint(ctx, c, args[0], reason, wait)
 			})
@@ -32,10 +44,29 @@ func (a *app) checkpointCommand() *cobra.Command {
 	c.Long = "Requests a checkpoint of the running attempt of a job. The job file must name how the job saves:\n" +
 		"`checkpoint: {signal: USR1, grace: 5m}`. The job continues after the checkpoint.\n\n" +
 		"With --wait, the command ends when all required ranks have acknowledged the same step, and prints\n" +
-		"the step of each rank. If a rank does not acknowledge within the grace, the command fails."
+		"the step of each rank. If a rank does not acknowledge within the grace, the command fails.\n\n" +
+		"Inside a task of a job with `ack: socket`, --ack acknowledges that the task has saved the checkpoint.\n" +
+		"`$SYNAPSE_EXEC --ack STEP` does the same and needs no synapse-cli in the image."
+	c.Flags().StringVar(&step, "ack", "", "inside a task, the step of the checkpoint that the task has saved")
 	c.Flags().StringVarP(&reason, "reason", "r", "", "reason to record")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the ranks have acknowledged the checkpoint")
 	return c
+}
+
+// acknowledge lets synapse-exec, which each task has, acknowledge a checkpoint of this task.
+func (a *app) acknowledge(step string) error {
+	program, _ := a.lookup("SYNAPSE_EXEC")
+	if program == "" {
+		return exit.Hint("to request a checkpoint, run `synapse-cli checkpoint JOB`",
+			"--ack works only inside a task: SYNAPSE_EXEC is not set")
+	}
+	command := exec.Command(program, "--ack", step)
+	command.Stdout, command.Stderr = a.out, a.errs
+	err := command.Run()
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		return exit.With(failed.ExitCode())
+	}
+	return err
 }
 
 func (a *app) checkpoint(ctx context.Context, c *client.Client, job, reason string, wait bool) error {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
@@ -45,8 +47,21 @@ func TestCheckpoint(t *testing.T) {
 	cli(f.address, "checkpoint", id, "--wait").wants(t, 0, "", "saved step 13")
 	cli(f.address, "submit", "--cpu", "1", "--image", "host", "--checkpoint", "signal=KILLER", "--", "true").wants(t,
 		2, "", "signal")
-	cli(f.address, "submit", "--cpu", "1", "--image", "host", "--checkpoint", "ack=socket", "--", "true").wants(t, 2, "",
-		"use file or exit")
+	cli(f.address, "submit", "--cpu", "1", "--image", "host", "--checkpoint", "ack=mail", "--", "true").wants(t, 2, "",
+		"use file or exit or socket")
 	cli(f.address, "submit", "--cpu", "1", "--image", "host", "--checkpoint", "when=now", "--", "true").wants(t, 2, "",
 		"is not a key of a checkpoint")
+}
+
+// TestCheckpointInside checks that --ack runs the helper program of the task, whose exit code and texts it returns.
+func TestCheckpointInside(t *testing.T) {
+	cli("", "checkpoint", "--ack", "7").wants(t, 2, "", "--ack works only inside a task: SYNAPSE_EXEC is not set\n"+
+		"hint: to request a checkpoint, run `synapse-cli checkpoint JOB`")
+	cli("", "checkpoint", "j1", "--ack", "7").wants(t, 2, "", "unknown command \"j1\"")
+	helper := filepath.Join(t.TempDir(), "helper")
+	if err := os.WriteFile(helper, []byte("#!/bin/sh\necho \"$@\"; echo refused >&2; exit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inside := map[string]string{"SYNAPSE_EXEC": helper}
+	cliWith("", "", inside, "checkpoint", "--ack", "7").wants(t, 3, "--ack 7\n", "refused\n")
 }

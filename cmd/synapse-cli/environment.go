@@ -76,7 +76,8 @@ func identityTexts() []variableText {
 			"one per task.",
 			"always",
 			"/scratch/hostfile"),
-		one("SYNAPSE_EXEC", "Program that serves as a remote shell between the tasks of the gang.",
+		one("SYNAPSE_EXEC", "Program that serves as a remote shell between the tasks of the gang, and acknowledges "+
+			"checkpoints.",
 			"the node has `synapse-exec` and a driver that supports it", "/scratch/.synapse/synapse-exec"),
 		{[]string{"SYNAPSE_ARRAY_ID", "SYNAPSE_ARRAY_INDEX", "SYNAPSE_ARRAY_COUNT"},
 			"ID of the array, index of this element, and number of elements.", "elements of an array", "k3f 17 100"},

@@ -46,6 +46,7 @@ const usage = `synapse-exec HOST COMMAND...     run a command line in a task of 
 synapse-exec :RANK COMMAND...    run a command line in the task with this rank
 synapse-exec --lead COMMAND...   run a command on rank 0; the other tasks wait until it succeeds
 synapse-exec --job VERB          show, requeue, requeue-hold or cancel the job of this task
+synapse-exec --ack STEP          acknowledge that this task has saved the requested checkpoint (checkpoint.ack: socket)
 
 Only tasks of Synapse can use this program; its path is $SYNAPSE_EXEC. HOST is a name or an address from $SYNAPSE_HOSTS.
 The exit code is the command's own, or 255 if the command did not run or the connection was lost.
@@ -68,6 +69,8 @@ func dispatch(word string, args []string) (int, error) {
 		return lead(args)
 	case "--job":
 		return ownJob(args)
+	case "--ack":
+		return acknowledge(args)
 	}
 	host, command, silent, err := remoteWords(append([]string{word}, args...))
 	if err != nil {

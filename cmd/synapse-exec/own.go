@@ -23,8 +23,10 @@ func ownJob(args []string) (int, error) {
 			return code, err
 		}
 	}
-	return codeFailed, errors.New("the node agent does not answer; try again")
+	return codeFailed, errSilent
 }
+
+var errSilent = errors.New("the node agent does not answer; try again")
 
 // ownTries limits the connections for one request. Each request has the same effect if it is repeated, and the agent
 // may restart meanwhile.

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,7 +132,12 @@ func (t *task) carryExec(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	_ = conn.SetReadDeadline(time.Now().Add(requestPatience))
-	kind, body, err := shell.Receive(conn)
+	var first [1]byte
+	if _, err := io.ReadFull(conn, first[:]); err == nil && first[0] == shell.Ack[0] {
+		t.hearSaved(conn)
+		return
+	}
+	kind, body, err := shell.Receive(io.MultiReader(bytes.NewReader(first[:]), conn))
 	if err == nil && kind == shell.Own {
 		answer(conn, t.ownJob(ctx, conn, string(body)))
 		return

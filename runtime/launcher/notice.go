@@ -35,6 +35,9 @@ func (t *task) onWarn(c *messages.WarnTask, to *actor.PID) {
 	if !withdrawn(c) && c.Signal != 0 {
 		err = errors.Join(err, t.link.Warn(int(c.Signal), endOf(c)))
 	}
+	if c.Request != 0 && t.savesBySocket() && t.execs == nil {
+		err = errors.Join(err, errNoSocket)
+	}
 	if err == nil {
 		t.l.send(to, &messages.TaskWarned{Id: messages.ToTaskID(t.Key), Number: c.Number})
 		t.progress.saves.begin(c.Request)

@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 			agent(os.Args[2], os.Args[3:])
 		case "execs":
 			execsOfAgent(os.Args[2])
+		case "line":
+			sendLine(os.Args[2], os.Args[3:])
 		}
 	}
 	soon = pace.Of(soon) // a child of this binary measures nothing

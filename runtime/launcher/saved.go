@@ -21,6 +21,7 @@ type taskSaves struct {
 	file    progress.SavedFile
 	told    *messages.RankSaved // as last sent for this request; nil: nothing
 	changes int                 // number of acknowledgements sent for this request
+	lines   int                 // number of lines on the socket for this request
 }
 
 // begin starts to read the acknowledgements of a request. The launcher sends what it finds, even if it has sent it
@@ -29,7 +30,7 @@ func (s *taskSaves) begin(request uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.request != request {
-		s.changes = 0
+		s.changes, s.lines = 0, 0
 	}
 	s.request, s.told = request, nil
 }
@@ -43,7 +44,7 @@ func (t *task) lookForSaved() *messages.TaskSaved {
 		return nil
 	}
 	saved := &messages.RankSaved{Rank: int32(t.Key.Rank), Request: s.request}
-	steps, err := s.file.Read(t.Scratch, saved.Rank, s.request)
+	steps, err := t.readSaved(s.request)
 	if saved.Steps = steps; err != nil {
 		saved.Problem = messages.AsText(err.Error())
 	}
@@ -53,6 +54,14 @@ func (t *task) lookForSaved() *messages.TaskSaved {
 	}
 	s.told, s.changes = saved, s.changes+1
 	return &messages.TaskSaved{Id: messages.ToTaskID(t.Key), Saved: saved}
+}
+
+// readSaved returns the steps that the task has acknowledged for a request. The caller holds the lock.
+func (t *task) readSaved(request uint64) ([]int64, error) {
+	if t.savesBySocket() {
+		return t.readHeard(request)
+	}
+	return t.progress.saves.file.Read(t.Scratch, int32(t.Key.Rank), request)
 }
 
 // notAsked reports why a task could not get a request, for example because the disk is full.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/progress"
 	"github.com/yi-json/synapse/topology"
 )
@@ -35,6 +36,28 @@ func TestSavedIsBounded(t *testing.T) {
 		}
 		if sent != mostSaved {
 			t.Errorf("request %d: %d acknowledgements are sent, want %d", request+1, sent, mostSaved)
+		}
+	}
+}
+
+// TestSocketIsBounded checks that a task can send a bounded number of lines per request, and again for the next
+// request.
+func TestSocketIsBounded(t *testing.T) {
+	task := &task{Task: Task{Scratch: t.TempDir()}, home: t.TempDir(), phase: phaseRunning}
+	task.Spec = &messages.JobSpec{Checkpoint: &messages.CheckpointSpec{Ack: messages.SaveAck_SAVE_ACK_SOCKET}}
+	for request := range uint64(2) {
+		recorded := 0
+		task.progress.saves.begin(request + 1)
+		for step := range 4 * mostSaved {
+			if task.acknowledge(fmt.Sprintf("ack %d %d", request+1, step)) == nil {
+				recorded++
+			}
+		}
+		if recorded != mostSaved {
+			t.Errorf("%d lines were recorded", recorded)
+		}
+		if steps, err := task.readHeard(request + 1); len(steps) != messages.MaxSavedSteps || err != nil {
+			t.Errorf("%v, %v", steps, err)
 		}
 	}
 }

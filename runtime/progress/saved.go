@@ -48,11 +48,11 @@ func (f *SavedFile) Read(scratch string, rank int32, request uint64) ([]int64, e
 		f.size, f.mtime = is.Size, is.Mtim
 		return nil
 	})
-	return savedSteps(data, request), err
+	return SavedSteps(data, request), err
 }
 
-// savedSteps returns the last steps in lines with the number of the request. It ignores all other lines.
-func savedSteps(text []byte, request uint64) (steps []int64) {
+// SavedSteps returns the last steps in lines with the number of the request. It ignores all other lines.
+func SavedSteps(text []byte, request uint64) (steps []int64) {
 	for line := range bytes.Lines(text) {
 		words := bytes.Fields(line)
 		if len(words) != 2 {

@@ -32,6 +32,18 @@ const (
 // NAME=value in Stdout.
 var Verbs = []string{"show", "requeue", "requeue-hold", "cancel"}
 
+// A task that has saved a checkpoint sends one line instead of frames, so that any program can do so without a library:
+// the word Ack, the number of the request and the step. The agent answers with the line Acked, or with the word Refused
+// and the reason.
+const (
+	Ack     = "ack"
+	Acked   = "ok"
+	Refused = "error:"
+)
+
+// MaxAck is the maximum number of bytes of the line.
+const MaxAck = 64
+
 // Command holds the called command.
 type Command struct {
 	Host string   `json:"host"`

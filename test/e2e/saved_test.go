@@ -52,6 +52,28 @@ func TestSaved(t *testing.T) {
 	c.cli("cancel", id).wants(t, 0, "", "")
 }
 
+// TestSavedOnSocket checks that a gang of real processes acknowledges on the sockets of its tasks. The helper program
+// names each mistake.
+func TestSavedOnSocket(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "r1", "--cpus", "4")
+	id := c.order(`trap 'o=$SYNAPSE_CHECKPOINT_DIR/one; echo request=1 >$o; SYNAPSE_NOTICE=$o \
+			"$SYNAPSE_EXEC" --ack 7 2>&1 | cut -d";" -f1
+		"$SYNAPSE_EXEC" --ack seven 2>&1; "$SYNAPSE_EXEC" --ack 7; echo "acknowledged: $?"' USR1
+		"$SYNAPSE_EXEC" --ack 7 2>&1 | cut -d: -f1-2; while :; do sleep 0.05; done`,
+		"--replicas", "2", "--cpu", "1", "--checkpoint", "signal=USR1,grace=1m,ack=socket", "--grace", "1s")
+	c.await(id, "running")
+	c.prints(id, "synapse-exec: no request to save is open\n")
+	c.cli("checkpoint", id, "--wait").wants(t, 0, "rank 0: step 7\nrank 1: step 7\n", "saved step 7")
+	for _, line := range []string{
+		"synapse-exec: request 1 is not open", "synapse-exec: --ack: \"seven\" is not a step: use a whole number from 0",
+		"acknowledged: 0",
+	} {
+		c.prints(id, line+"\n")
+	}
+	c.cli("cancel", id).wants(t, 0, "", "")
+}
+
 // prints waits until a job has printed a text.
 func (c *cluster) prints(id, text string) {
 	c.t.Helper()

@@ -19,7 +19,7 @@ import (
 
 // This file tests that a PyTorch gang that saves on request loses no work to preemptions.
 
-var preemptions = flag.Int("preemptions", 20, "how often TestPreemptedTraining preempts the gang")
+var preemptions = flag.Int("preemptions", 5, "how often TestPreemptedTraining preempts the gang; 20 for its figures")
 
 const guestQueues = "apiVersion: synapse/v1\nkind: Queues\ndefault: guest\nqueues:\n" +
 	"- {name: guest, preemption: {minRuntime: 0s}}\n" +
@@ -41,7 +41,8 @@ func TestPreemptedTraining(t *testing.T) {
 	var stop context.CancelFunc
 	g.ctx, stop = context.WithTimeout(t.Context(), 25*time.Minute)
 	defer stop()
-	// The output of all attempts goes to one file, because the nodes keep only that of the last ones.
+	// The output of all attempts goes to one file, because the nodes keep only that of the last ones. The training writes
+	// to the file itself: torchrun loses the last lines of a process that it stops.
 	file := filepath.Join(here, "examples", "saves.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -52,7 +53,8 @@ func TestPreemptedTraining(t *testing.T) {
 		t.Fatalf("the example has no command %s:\n%s", command, text)
 	}
 	logged := strings.Replace(string(text), command,
-		"[sh, -c, 'torchrun -r 1 -t 1 examples/pytorch/saves.py 2>&1 | tee -a $CHECKPOINT_DIR/log.$SYNAPSE_RANK']", 1)
+		"[torchrun, -r, \"1\", -t, \"1\", --no_python, sh, -c, 'exec /usr/bin/python3 examples/pytorch/saves.py "+
+			">> $CHECKPOINT_DIR/log.$RANK']", 1)
 	if err := os.WriteFile(file, []byte(logged), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -60,34 +62,29 @@ func TestPreemptedTraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.cli("apply", "-f", "queues.yaml")
-	steps := 80 * *preemptions // the scheduler searches for victims at most every 10 s
-	broken := g.train("broken", steps)
-	saved := ""
+	broken := g.train("broken", 1_000_000, "0.05")
+	owner := strings.TrimSpace(g.cli(strings.Fields("submit --queue owner --priority 10 -N 2 --gpu 2 --cpu 0.1 " +
+		"--mem 64Mi --hold --grace 1s --image host -q -- sleep 1000")...))
+	saved := "0"
 	for n := range *preemptions {
-		from := fmt.Sprintf("attempt %d: 4 members, from step %s\n", n+1, max(saved, "0"))
-		g.until(broken, "broken", from, func() bool { return strings.Contains(g.logs("broken"), from) })
-		begun := len(g.losses("broken"))
-		g.until(broken, "broken", "more steps", func() bool { return len(g.losses("broken")) >= begun+3 })
-		g.cli("submit", "--queue", "owner", "-N", "2", "--gpu", "2", "--cpu", "0.1", "--mem", "64Mi", "--wait", "--image", "host",
-			"--", "true")
-		found := savedStep.FindAllStringSubmatch(g.logs("broken"), -1)
-		if len(found) != n+1 {
-			t.Fatalf("the gang saved %d times, not %d:\n%s", len(found), n+1, g.logs("broken"))
-		}
-		saved = found[n][1]
-		t.Logf("preemption %d: saved step %s", n+1, saved)
+		g.resumes(broken, n+1, saved)
+		saved = g.preempt(owner, n+1)
 	}
-	g.until(broken, "broken", "job succeeded", func() bool { return g.phase(broken) == "succeeded" })
+	g.resumes(broken, *preemptions+1, saved)
+	g.cli("cancel", broken)
+	g.until(broken, "broken", "end of the job", func() bool { return g.phase(broken) == "cancelled" })
+	got := g.losses("broken")
+	steps := len(got)
 	// The unbroken run comes last: after it, the scheduler would expect the gang to end soon, and would not preempt it.
-	unbroken := g.train("unbroken", steps)
+	unbroken := g.train("unbroken", steps, "0")
 	g.until(unbroken, "unbroken", "job succeeded", func() bool { return g.phase(unbroken) == "succeeded" })
 	want := g.losses("unbroken")
-	got := g.losses("broken")
 	for step := 1; step <= steps; step++ {
 		if want[step] == "" || got[step] != want[step] {
 			t.Fatalf("the loss of step %d is %q, and without preemptions %q", step, got[step], want[step])
 		}
 	}
+	t.Logf("%d steps have the same losses with %d preemptions as without", steps, *preemptions)
 	// The scheduler must have the same steps on disk, one for each attempt that was preempted.
 	wrote := savedStep.FindAllStringSubmatch(g.logs("broken"), -1)
 	acked := ackedStep.FindAllStringSubmatch(g.cli("history", "-o", "json"), -1)
@@ -104,7 +101,8 @@ func TestPreemptedTraining(t *testing.T) {
 var (
 	savedStep = regexp.MustCompile(`saved step (\d+)`)
 	ackedStep = regexp.MustCompile(`"savedCheckpoint":\s*\{\s*"step":\s*(\d+)`)
-	lossLine  = regexp.MustCompile(`step (\d+) loss (\S+)`)
+	beginning = regexp.MustCompile(`attempt (\d+): 4 members, from step (\d+)`)
+	lossLine  = regexp.MustCompile(`step (\d+) loss (0x[0-9a-f.]+p[-+]\d+)`)
 )
 
 // guest runs commands against a cluster.
@@ -127,7 +125,7 @@ func (g *guest) cli(words ...string) string {
 }
 
 // train submits the example with a checkpoint folder of its own, and returns the job.
-func (g *guest) train(name string, steps int) string {
+func (g *guest) train(name string, steps int, pause string) string {
 	g.t.Helper()
 	folder := filepath.Join(g.here, name)
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -140,12 +138,42 @@ func (g *guest) train(name string, steps int) string {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	env := fmt.Sprintf(`env: {CHECKPOINT_DIR: %q, STEPS: "%d", PAUSE: "0.05", `, folder, steps)
+	env := fmt.Sprintf(`env: {CHECKPOINT_DIR: %q, STEPS: "%d", PAUSE: %q, `, folder, steps, pause)
 	own := strings.Replace(string(text), "env: {", env, 1)
 	if err := os.WriteFile(filepath.Join(g.here, name+".yaml"), []byte(own), 0o600); err != nil {
 		g.t.Fatal(err)
 	}
 	return strings.TrimSpace(g.cli("submit", name+".yaml", "-q"))
+}
+
+// resumes waits until an attempt of the training has done a few steps, and checks the step from which it began.
+func (g *guest) resumes(job string, attempt int, saved string) {
+	g.t.Helper()
+	g.until(job, "broken", fmt.Sprintf("attempt %d", attempt), func() bool {
+		return len(beginning.FindAllString(g.logs("broken"), -1)) >= attempt
+	})
+	m := beginning.FindAllStringSubmatch(g.logs("broken"), -1)[attempt-1]
+	if m[1] != fmt.Sprint(attempt) || m[2] != saved {
+		g.t.Fatalf("attempt %d began as %q, and the gang had acknowledged step %s", attempt, m[0], saved)
+	}
+	begun := len(g.losses("broken"))
+	g.until(job, "broken", "more steps", func() bool { return len(g.losses("broken")) >= begun+3 })
+}
+
+// preempt releases the job of the owner until it has preempted the training, and returns the saved step. It is one job
+// that is requeued, because the scheduler learns from jobs that end: after some short ones, it would expect the
+// training to end soon, and would not preempt it.
+func (g *guest) preempt(owner string, n int) string {
+	g.t.Helper()
+	g.cli("release", owner)
+	g.until(owner, "broken", "preemption", func() bool { return g.phase(owner) == "running" })
+	g.cli("requeue", owner, "--hold")
+	wrote := savedStep.FindAllStringSubmatch(g.logs("broken"), -1)
+	if len(wrote) != n {
+		g.t.Fatalf("the gang saved %d times, not %d:\n%s", len(wrote), n, g.logs("broken"))
+	}
+	g.t.Logf("preemption %d: saved step %s", n, wrote[n-1][1])
+	return wrote[n-1][1]
 }
 
 func (g *guest) phase(job string) string {
@@ -177,8 +205,10 @@ func (g *guest) losses(name string) map[int]string {
 
 func (g *guest) until(job, name, what string, holds func() bool) {
 	g.t.Helper()
-	for limit := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(300 * time.Millisecond) {
-		if time.Now().After(limit) {
+	limit := time.Now().Add(3 * time.Minute)
+	for n := 1; !holds(); n++ {
+		time.Sleep(300 * time.Millisecond)
+		if time.Now().After(limit) || n%20 == 0 && g.phase(job) == "failed" {
 			g.t.Fatalf("no %s:\n%s\n%s", what, g.cli("describe", "job", job), g.logs(name))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // These are the values of ack and commit, in the order of their numbers.
 var (
-	ackWords    = []string{"file", "exit"}
+	ackWords    = []string{"file", "exit", "socket"}
 	commitWords = []string{"all", "rank0"}
 )
 

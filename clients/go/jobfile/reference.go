@@ -108,7 +108,8 @@ func placementTexts() []KeyText {
 		{"spec.checkpoint.grace", "Time to save, before the stop signal is sent.", spanFormat, "5m",
 			"1h, and at most the time limit"},
 		{"spec.checkpoint.ack", "How a task acknowledges: `file` with a line in " +
-			"`$SYNAPSE_CHECKPOINT_DIR/ack.RANK`, or `exit` with exit code 85.", "`file`, `exit`", "`file`", ""},
+			"`$SYNAPSE_CHECKPOINT_DIR/ack.RANK`, `exit` with exit code 85, or `socket` with `$SYNAPSE_EXEC --ack STEP`.",
+			"`file`, `exit`, `socket`", "`file`", ""},
 		{"spec.checkpoint.commit", "Tasks that must acknowledge: `all`, or only `rank0`.", "`all`, `rank0`", "`all`", ""},
 	}
 }

@@ -206,6 +206,7 @@ class SaveAck(str, Enum):
     UNSPECIFIED = "SAVE_ACK_UNSPECIFIED"  # same as SAVE_ACK_FILE
     FILE = "SAVE_ACK_FILE"  # a line in the file ack.RANK in $SYNAPSE_CHECKPOINT_DIR
     EXIT = "SAVE_ACK_EXIT"  # exit code 85
+    SOCKET = "SAVE_ACK_SOCKET"  # a line on the socket of the task
 
 
 class SaveCommit(str, Enum):
