@@ -132,3 +132,19 @@ func TestEndedCounts(t *testing.T) {
 		t.Errorf("one job is counted: %v", got)
 	}
 }
+
+// TestRank0OfArray checks that an array of single tasks may name rank0. Each element has only this rank, which must
+// save.
+func TestRank0OfArray(t *testing.T) {
+	spec := goodSpec()
+	spec.Array = sweep(0, &IndexRange{Last: 3})
+	spec.Checkpoint = &CheckpointSpec{Commit: SaveCommit_SAVE_COMMIT_RANK0}
+	if err := spec.ValidateNew(); err != nil {
+		t.Error(err)
+	}
+	for index := range int32(4) {
+		if c := spec.ElementSpec("k", index).Checkpoint; !c.NeedsSaved(0) || c.NeedsSaved(1) {
+			t.Errorf("element %d has %v", index, c)
+		}
+	}
+}
