@@ -2088,6 +2088,7 @@ type JobStatus struct {
 	Saving        *Saving      `protobuf:"bytes,20,opt,name=saving,proto3" json:"saving,omitempty"`     // of the running attempt; unset: this leader has requested no checkpoint
 	Progress      *JobProgress `protobuf:"bytes,13,opt,name=progress,proto3" json:"progress,omitempty"` // of the latest attempt; unset: no progress was reported to this leader
 	Stall         *Stall       `protobuf:"bytes,27,opt,name=stall,proto3" json:"stall,omitempty"`       // of the running attempt; unset: no hang is known
+	Use           *Use         `protobuf:"bytes,42,opt,name=use,proto3" json:"use,omitempty"`           // of the running attempt; unset: not measured yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2223,6 +2224,13 @@ func (x *JobStatus) GetProgress() *JobProgress {
 func (x *JobStatus) GetStall() *Stall {
 	if x != nil {
 		return x.Stall
+	}
+	return nil
+}
+
+func (x *JobStatus) GetUse() *Use {
+	if x != nil {
+		return x.Use
 	}
 	return nil
 }
@@ -4515,7 +4523,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
 	"\tsucceeded\x18\x03 \x01(\x05R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\x05R\x06failed\x12\x1c\n" +
-	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\xb9\x04\n" +
+	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\xdc\x04\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -4533,7 +4541,8 @@ const file_messages_client_proto_rawDesc = "" +
 	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\x12*\n" +
 	"\x06saving\x18\x14 \x01(\v2\x12.synapse.v1.SavingR\x06saving\x123\n" +
 	"\bprogress\x18\r \x01(\v2\x17.synapse.v1.JobProgressR\bprogress\x12'\n" +
-	"\x05stall\x18\x1b \x01(\v2\x11.synapse.v1.StallR\x05stall\"\xa7\x02\n" +
+	"\x05stall\x18\x1b \x01(\v2\x11.synapse.v1.StallR\x05stall\x12!\n" +
+	"\x03use\x18* \x01(\v2\x0f.synapse.v1.UseR\x03use\"\xa7\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +
@@ -4838,16 +4847,17 @@ var file_messages_client_proto_goTypes = []any{
 	(*JobRecord)(nil),          // 56: synapse.v1.JobRecord
 	(*AttemptRecord)(nil),      // 57: synapse.v1.AttemptRecord
 	(*Stall)(nil),              // 58: synapse.v1.Stall
-	(*NodeRecord)(nil),         // 59: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),       // 60: synapse.v1.LedgerReport
-	(*Token)(nil),              // 61: synapse.v1.Token
-	(*NodeUsers)(nil),          // 62: synapse.v1.NodeUsers
-	(*Label)(nil),              // 63: synapse.v1.Label
-	(*Resources)(nil),          // 64: synapse.v1.Resources
-	(AfterEnd)(0),              // 65: synapse.v1.AfterEnd
-	(GpuTimeKind)(0),           // 66: synapse.v1.GpuTimeKind
-	(GpuClass)(0),              // 67: synapse.v1.GpuClass
-	(*GpuTime)(nil),            // 68: synapse.v1.GpuTime
+	(*Use)(nil),                // 59: synapse.v1.Use
+	(*NodeRecord)(nil),         // 60: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),       // 61: synapse.v1.LedgerReport
+	(*Token)(nil),              // 62: synapse.v1.Token
+	(*NodeUsers)(nil),          // 63: synapse.v1.NodeUsers
+	(*Label)(nil),              // 64: synapse.v1.Label
+	(*Resources)(nil),          // 65: synapse.v1.Resources
+	(AfterEnd)(0),              // 66: synapse.v1.AfterEnd
+	(GpuTimeKind)(0),           // 67: synapse.v1.GpuTimeKind
+	(GpuClass)(0),              // 68: synapse.v1.GpuClass
+	(*GpuTime)(nil),            // 69: synapse.v1.GpuTime
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
@@ -4884,66 +4894,67 @@ var file_messages_client_proto_depIdxs = []int32{
 	23, // 31: synapse.v1.JobStatus.saving:type_name -> synapse.v1.Saving
 	24, // 32: synapse.v1.JobStatus.progress:type_name -> synapse.v1.JobProgress
 	58, // 33: synapse.v1.JobStatus.stall:type_name -> synapse.v1.Stall
-	59, // 34: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	60, // 35: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	61, // 36: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	62, // 37: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
-	51, // 38: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	4,  // 39: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 40: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	57, // 41: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	51, // 42: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	63, // 43: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	4,  // 44: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 45: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	51, // 46: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	4,  // 47: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	27, // 48: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	51, // 49: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	52, // 50: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
-	4,  // 51: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	36, // 52: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
-	37, // 53: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
-	38, // 54: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
-	39, // 55: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
-	40, // 56: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
-	41, // 57: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
-	40, // 58: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
-	21, // 59: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
-	37, // 60: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
-	37, // 61: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
-	42, // 62: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
-	43, // 63: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
-	43, // 64: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
-	44, // 65: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
-	64, // 66: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
-	64, // 67: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
-	64, // 68: synapse.v1.Space.free:type_name -> synapse.v1.Resources
-	64, // 69: synapse.v1.Space.total:type_name -> synapse.v1.Resources
-	64, // 70: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
-	64, // 71: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
-	64, // 72: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
-	37, // 73: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
-	64, // 74: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
-	37, // 75: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
-	65, // 76: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
-	38, // 77: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
-	37, // 78: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
-	51, // 79: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	63, // 80: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	26, // 81: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	27, // 82: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	51, // 83: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
-	66, // 84: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
-	67, // 85: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
-	4,  // 86: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
-	68, // 87: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
-	49, // 88: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
-	89, // [89:89] is the sub-list for method output_type
-	89, // [89:89] is the sub-list for method input_type
-	89, // [89:89] is the sub-list for extension type_name
-	89, // [89:89] is the sub-list for extension extendee
-	0,  // [0:89] is the sub-list for field type_name
+	59, // 34: synapse.v1.JobStatus.use:type_name -> synapse.v1.Use
+	60, // 35: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	61, // 36: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	62, // 37: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	63, // 38: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
+	51, // 39: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	4,  // 40: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	26, // 41: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	57, // 42: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	51, // 43: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	64, // 44: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	4,  // 45: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	26, // 46: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	51, // 47: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	4,  // 48: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	27, // 49: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	51, // 50: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	52, // 51: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	4,  // 52: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	36, // 53: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
+	37, // 54: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
+	38, // 55: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
+	39, // 56: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
+	40, // 57: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
+	41, // 58: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
+	40, // 59: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
+	21, // 60: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
+	37, // 61: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
+	37, // 62: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
+	42, // 63: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
+	43, // 64: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
+	43, // 65: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
+	44, // 66: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
+	65, // 67: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
+	65, // 68: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
+	65, // 69: synapse.v1.Space.free:type_name -> synapse.v1.Resources
+	65, // 70: synapse.v1.Space.total:type_name -> synapse.v1.Resources
+	65, // 71: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
+	65, // 72: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
+	65, // 73: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
+	37, // 74: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
+	65, // 75: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
+	37, // 76: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
+	66, // 77: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
+	38, // 78: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
+	37, // 79: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
+	51, // 80: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	64, // 81: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	26, // 82: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	27, // 83: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	51, // 84: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
+	67, // 85: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
+	68, // 86: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
+	4,  // 87: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
+	69, // 88: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
+	49, // 89: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
+	90, // [90:90] is the sub-list for method output_type
+	90, // [90:90] is the sub-list for method input_type
+	90, // [90:90] is the sub-list for extension type_name
+	90, // [90:90] is the sub-list for extension extendee
+	0,  // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }

@@ -1662,6 +1662,18 @@ func (m *JobStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Use != nil {
+		size, err := m.Use.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xd2
+	}
 	if m.Stall != nil {
 		size, err := m.Stall.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -4596,6 +4608,10 @@ func (m *JobStatus) SizeVT() (n int) {
 	}
 	if m.Stall != nil {
 		l = m.Stall.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Use != nil {
+		l = m.Use.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)

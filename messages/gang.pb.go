@@ -1951,6 +1951,157 @@ func (x *RankState) GetUnreadBytes() int64 {
 	return 0
 }
 
+// Use is what a running task uses. On its way to the leader, the values of several tasks are added up.
+type Use struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Tasks           int32                  `protobuf:"varint,1,opt,name=tasks,proto3" json:"tasks,omitempty"` // number of measured tasks
+	Processes       int32                  `protobuf:"varint,2,opt,name=processes,proto3" json:"processes,omitempty"`
+	CpuMs           int64                  `protobuf:"varint,3,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`          // CPU time since the start
+	MilliCpu        int64                  `protobuf:"varint,4,opt,name=milli_cpu,json=milliCpu,proto3" json:"milli_cpu,omitempty"` // thousandths of a core, in the last 10 seconds
+	MemoryBytes     int64                  `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	PeakMemoryBytes int64                  `protobuf:"varint,6,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"` // highest peak of a single task
+	DiskBytes       int64                  `protobuf:"varint,7,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`                     // read from and written to disks since the start
+	NetworkBytes    int64                  `protobuf:"varint,8,opt,name=network_bytes,json=networkBytes,proto3" json:"network_bytes,omitempty"`            // received and sent since the start, without tasks that share the network of their node
+	NetworkTasks    int32                  `protobuf:"varint,9,opt,name=network_tasks,json=networkTasks,proto3" json:"network_tasks,omitempty"`            // number of tasks whose network_bytes are known
+	Gpus            int32                  `protobuf:"varint,10,opt,name=gpus,proto3" json:"gpus,omitempty"`                                               // number of GPUs whose activity is known
+	GpuPercent      int64                  `protobuf:"varint,11,opt,name=gpu_percent,json=gpuPercent,proto3" json:"gpu_percent,omitempty"`                 // added up over these GPUs: the share of the last minute in which the GPU was busy
+	GpuHourPercent  int64                  `protobuf:"varint,12,opt,name=gpu_hour_percent,json=gpuHourPercent,proto3" json:"gpu_hour_percent,omitempty"`   // the same in the last hour
+	GpuMemoryBytes  int64                  `protobuf:"varint,13,opt,name=gpu_memory_bytes,json=gpuMemoryBytes,proto3" json:"gpu_memory_bytes,omitempty"`   // in use on these GPUs
+	// For how long the task is known to be idle: it has no process, or none of its GPUs was busy and its step did not
+	// change. 0: it works, or that is unknown. Of several tasks: the shortest time.
+	IdleMs        int64 `protobuf:"varint,14,opt,name=idle_ms,json=idleMs,proto3" json:"idle_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Use) Reset() {
+	*x = Use{}
+	mi := &file_messages_gang_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Use) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Use) ProtoMessage() {}
+
+func (x *Use) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Use.ProtoReflect.Descriptor instead.
+func (*Use) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Use) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *Use) GetProcesses() int32 {
+	if x != nil {
+		return x.Processes
+	}
+	return 0
+}
+
+func (x *Use) GetCpuMs() int64 {
+	if x != nil {
+		return x.CpuMs
+	}
+	return 0
+}
+
+func (x *Use) GetMilliCpu() int64 {
+	if x != nil {
+		return x.MilliCpu
+	}
+	return 0
+}
+
+func (x *Use) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Use) GetPeakMemoryBytes() int64 {
+	if x != nil {
+		return x.PeakMemoryBytes
+	}
+	return 0
+}
+
+func (x *Use) GetDiskBytes() int64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
+func (x *Use) GetNetworkBytes() int64 {
+	if x != nil {
+		return x.NetworkBytes
+	}
+	return 0
+}
+
+func (x *Use) GetNetworkTasks() int32 {
+	if x != nil {
+		return x.NetworkTasks
+	}
+	return 0
+}
+
+func (x *Use) GetGpus() int32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *Use) GetGpuPercent() int64 {
+	if x != nil {
+		return x.GpuPercent
+	}
+	return 0
+}
+
+func (x *Use) GetGpuHourPercent() int64 {
+	if x != nil {
+		return x.GpuHourPercent
+	}
+	return 0
+}
+
+func (x *Use) GetGpuMemoryBytes() int64 {
+	if x != nil {
+		return x.GpuMemoryBytes
+	}
+	return 0
+}
+
+func (x *Use) GetIdleMs() int64 {
+	if x != nil {
+		return x.IdleMs
+	}
+	return 0
+}
+
 // RankSaved is the acknowledgement of one rank that it has saved a checkpoint.
 type RankSaved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1965,7 +2116,7 @@ type RankSaved struct {
 
 func (x *RankSaved) Reset() {
 	*x = RankSaved{}
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2128,7 @@ func (x *RankSaved) String() string {
 func (*RankSaved) ProtoMessage() {}
 
 func (x *RankSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2141,7 @@ func (x *RankSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSaved.ProtoReflect.Descriptor instead.
 func (*RankSaved) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{21}
+	return file_messages_gang_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RankSaved) GetRank() int32 {
@@ -2040,7 +2191,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2203,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2216,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Warned) GetOrigin() *Origin {
@@ -2103,7 +2254,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2266,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2279,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Stop) GetOrder() *Order {
@@ -2179,7 +2330,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2342,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2355,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Evidence) GetOomScope() OomScope {
@@ -2286,8 +2437,9 @@ type Exit struct {
 	// Of NEVER_STARTED: the health check of the node that is named in detail failed.
 	Unwell bool `protobuf:"varint,12,opt,name=unwell,json=unhealthy,proto3" json:"unwell,omitempty"`
 	// The rank exited with code 85 while a checkpoint was requested, so it has saved and has not failed.
-	Saved    bool `protobuf:"varint,20,opt,name=saved,proto3" json:"saved,omitempty"`
-	ByItself bool `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // the rank ended before it was stopped; false: it was stopped, or an older version wrote this
+	Saved    bool  `protobuf:"varint,20,opt,name=saved,proto3" json:"saved,omitempty"`
+	ByItself bool  `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // the rank ended before it was stopped; false: it was stopped, or an older version wrote this
+	CpuMs    int64 `protobuf:"varint,24,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`          // CPU time of all its processes; 0: unknown
 	// Of a failure. Records on the leader's disk keep the texts only in the verdict.
 	Evidence      *Evidence `protobuf:"bytes,13,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2296,7 +2448,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2460,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2473,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -2415,6 +2567,13 @@ func (x *Exit) GetByItself() bool {
 	return false
 }
 
+func (x *Exit) GetCpuMs() int64 {
+	if x != nil {
+		return x.CpuMs
+	}
+	return 0
+}
+
 func (x *Exit) GetEvidence() *Evidence {
 	if x != nil {
 		return x.Evidence
@@ -2437,7 +2596,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2608,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2621,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{26}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -2499,7 +2658,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2670,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2683,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{27}
+	return file_messages_gang_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -2559,7 +2718,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2571,7 +2730,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2584,7 +2743,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{28}
+	return file_messages_gang_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -2616,7 +2775,7 @@ type SliceReport struct {
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2628,7 +2787,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2641,7 +2800,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{29}
+	return file_messages_gang_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -2740,7 +2899,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2911,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2924,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{30}
+	return file_messages_gang_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -2845,7 +3004,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +3016,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +3029,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{31}
+	return file_messages_gang_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -2933,7 +3092,7 @@ type SliceRecord struct {
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[32]
+	mi := &file_messages_gang_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3104,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[32]
+	mi := &file_messages_gang_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3117,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{32}
+	return file_messages_gang_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -3175,7 +3334,25 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x04wait\x18\b \x01(\x0e2\x10.synapse.v1.WaitR\x04wait\x12\x12\n" +
 	"\x04call\x18\t \x01(\tR\x04call\x12!\n" +
 	"\funread_bytes\x18\n" +
-	" \x01(\x03R\vunreadBytes\"\x81\x01\n" +
+	" \x01(\x03R\vunreadBytes\"\xc7\x03\n" +
+	"\x03Use\x12\x14\n" +
+	"\x05tasks\x18\x01 \x01(\x05R\x05tasks\x12\x1c\n" +
+	"\tprocesses\x18\x02 \x01(\x05R\tprocesses\x12\x15\n" +
+	"\x06cpu_ms\x18\x03 \x01(\x03R\x05cpuMs\x12\x1b\n" +
+	"\tmilli_cpu\x18\x04 \x01(\x03R\bmilliCpu\x12!\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\x12*\n" +
+	"\x11peak_memory_bytes\x18\x06 \x01(\x03R\x0fpeakMemoryBytes\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\a \x01(\x03R\tdiskBytes\x12#\n" +
+	"\rnetwork_bytes\x18\b \x01(\x03R\fnetworkBytes\x12#\n" +
+	"\rnetwork_tasks\x18\t \x01(\x05R\fnetworkTasks\x12\x12\n" +
+	"\x04gpus\x18\n" +
+	" \x01(\x05R\x04gpus\x12\x1f\n" +
+	"\vgpu_percent\x18\v \x01(\x03R\n" +
+	"gpuPercent\x12(\n" +
+	"\x10gpu_hour_percent\x18\f \x01(\x03R\x0egpuHourPercent\x12(\n" +
+	"\x10gpu_memory_bytes\x18\r \x01(\x03R\x0egpuMemoryBytes\x12\x17\n" +
+	"\aidle_ms\x18\x0e \x01(\x03R\x06idleMs\"\x81\x01\n" +
 	"\tRankSaved\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x14\n" +
@@ -3200,7 +3377,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x04step\x18\x06 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05error\x18\a \x01(\tR\x05error\x12\x14\n" +
 	"\x05frame\x18\b \x01(\tR\x05frame\x12\x16\n" +
-	"\x06output\x18\t \x03(\tR\x06output\"\xa1\x03\n" +
+	"\x06output\x18\t \x03(\tR\x06output\"\xb8\x03\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.synapse.v1.ExitKindR\x04kind\x12\x12\n" +
@@ -3216,7 +3393,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06unwell\x18\f \x01(\bR\tunhealthy\x12\x14\n" +
 	"\x05saved\x18\x14 \x01(\bR\x05saved\x12\x1b\n" +
 	"\tby_itself\x18\n" +
-	" \x01(\bR\bbyItself\x120\n" +
+	" \x01(\bR\bbyItself\x12\x15\n" +
+	"\x06cpu_ms\x18\x18 \x01(\x03R\x05cpuMs\x120\n" +
 	"\bevidence\x18\r \x01(\v2\x14.synapse.v1.EvidenceR\bevidence\"u\n" +
 	"\x06Exited\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
@@ -3363,7 +3541,7 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
@@ -3394,43 +3572,44 @@ var file_messages_gang_proto_goTypes = []any{
 	(*Started)(nil),      // 26: synapse.v1.Started
 	(*Warn)(nil),         // 27: synapse.v1.Warn
 	(*RankState)(nil),    // 28: synapse.v1.RankState
-	(*RankSaved)(nil),    // 29: synapse.v1.RankSaved
-	(*Warned)(nil),       // 30: synapse.v1.Warned
-	(*Stop)(nil),         // 31: synapse.v1.Stop
-	(*Evidence)(nil),     // 32: synapse.v1.Evidence
-	(*Exit)(nil),         // 33: synapse.v1.Exit
-	(*Exited)(nil),       // 34: synapse.v1.Exited
-	(*Ended)(nil),        // 35: synapse.v1.Ended
-	(*Forget)(nil),       // 36: synapse.v1.Forget
-	(*SliceReport)(nil),  // 37: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 38: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 39: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 40: synapse.v1.SliceRecord
-	(*Token)(nil),        // 41: synapse.v1.Token
-	(*Incarnation)(nil),  // 42: synapse.v1.Incarnation
-	(*Resources)(nil),    // 43: synapse.v1.Resources
-	(*GpuShare)(nil),     // 44: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 45: synapse.v1.JobSpec
+	(*Use)(nil),          // 29: synapse.v1.Use
+	(*RankSaved)(nil),    // 30: synapse.v1.RankSaved
+	(*Warned)(nil),       // 31: synapse.v1.Warned
+	(*Stop)(nil),         // 32: synapse.v1.Stop
+	(*Evidence)(nil),     // 33: synapse.v1.Evidence
+	(*Exit)(nil),         // 34: synapse.v1.Exit
+	(*Exited)(nil),       // 35: synapse.v1.Exited
+	(*Ended)(nil),        // 36: synapse.v1.Ended
+	(*Forget)(nil),       // 37: synapse.v1.Forget
+	(*SliceReport)(nil),  // 38: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 39: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 40: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 41: synapse.v1.SliceRecord
+	(*Token)(nil),        // 42: synapse.v1.Token
+	(*Incarnation)(nil),  // 43: synapse.v1.Incarnation
+	(*Resources)(nil),    // 44: synapse.v1.Resources
+	(*GpuShare)(nil),     // 45: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 46: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	41, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	42, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	41, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	42, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	43, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	43, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	44, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	42, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	43, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	42, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	43, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	44, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	44, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	45, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
 	8,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
 	10, // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
 	9,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
 	11, // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
 	9,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	38, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	39, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
 	8,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
 	9,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
 	8,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	45, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	46, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
 	10, // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
 	9,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
 	9,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
@@ -3445,33 +3624,33 @@ var file_messages_gang_proto_depIdxs = []int32{
 	1,  // 29: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
 	2,  // 30: synapse.v1.RankState.wait:type_name -> synapse.v1.Wait
 	9,  // 31: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
-	29, // 32: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
+	30, // 32: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
 	8,  // 33: synapse.v1.Stop.order:type_name -> synapse.v1.Order
 	1,  // 34: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
 	5,  // 35: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
 	6,  // 36: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
 	3,  // 37: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
 	4,  // 38: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	32, // 39: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
+	33, // 39: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
 	9,  // 40: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	33, // 41: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	34, // 41: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
 	9,  // 42: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	33, // 43: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	34, // 43: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
 	8,  // 44: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	41, // 45: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	42, // 45: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
 	7,  // 46: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
 	11, // 47: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	33, // 48: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	43, // 49: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	43, // 50: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	44, // 51: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	37, // 52: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	40, // 53: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	41, // 54: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	34, // 48: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	44, // 49: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	44, // 50: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	45, // 51: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	38, // 52: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	41, // 53: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	42, // 54: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
 	7,  // 55: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
 	11, // 56: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	33, // 57: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	45, // 58: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	34, // 57: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	46, // 58: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
 	1,  // 59: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
 	60, // [60:60] is the sub-list for method output_type
 	60, // [60:60] is the sub-list for method input_type
@@ -3493,7 +3672,7 @@ func file_messages_gang_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

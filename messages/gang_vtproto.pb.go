@@ -1322,6 +1322,109 @@ func (m *RankState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *Use) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Use) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Use) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.IdleMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.IdleMs))
+		i--
+		dAtA[i] = 0x70
+	}
+	if m.GpuMemoryBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GpuMemoryBytes))
+		i--
+		dAtA[i] = 0x68
+	}
+	if m.GpuHourPercent != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GpuHourPercent))
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.GpuPercent != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GpuPercent))
+		i--
+		dAtA[i] = 0x58
+	}
+	if m.Gpus != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Gpus))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.NetworkTasks != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NetworkTasks))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.NetworkBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NetworkBytes))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.DiskBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DiskBytes))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.PeakMemoryBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PeakMemoryBytes))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.MemoryBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MemoryBytes))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.MilliCpu != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MilliCpu))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.CpuMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CpuMs))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Processes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Processes))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Tasks != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Tasks))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *RankSaved) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -1659,6 +1762,13 @@ func (m *Exit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.CpuMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CpuMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xc0
 	}
 	if m.Saved {
 		i--
@@ -2938,6 +3048,58 @@ func (m *RankState) SizeVT() (n int) {
 	return n
 }
 
+func (m *Use) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Tasks != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Tasks))
+	}
+	if m.Processes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Processes))
+	}
+	if m.CpuMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.CpuMs))
+	}
+	if m.MilliCpu != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MilliCpu))
+	}
+	if m.MemoryBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MemoryBytes))
+	}
+	if m.PeakMemoryBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.PeakMemoryBytes))
+	}
+	if m.DiskBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DiskBytes))
+	}
+	if m.NetworkBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.NetworkBytes))
+	}
+	if m.NetworkTasks != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.NetworkTasks))
+	}
+	if m.Gpus != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Gpus))
+	}
+	if m.GpuPercent != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.GpuPercent))
+	}
+	if m.GpuHourPercent != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.GpuHourPercent))
+	}
+	if m.GpuMemoryBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.GpuMemoryBytes))
+	}
+	if m.IdleMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.IdleMs))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *RankSaved) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -3110,6 +3272,9 @@ func (m *Exit) SizeVT() (n int) {
 	}
 	if m.Saved {
 		n += 3
+	}
+	if m.CpuMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.CpuMs))
 	}
 	n += len(m.unknownFields)
 	return n

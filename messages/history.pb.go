@@ -458,6 +458,7 @@ type PastAttempt struct {
 	Saved         *Saved      `protobuf:"bytes,34,opt,name=saved,proto3" json:"saved,omitempty"`                          // same as in AttemptRecord
 	Missed        *MissedSave `protobuf:"bytes,35,opt,name=missed,json=missed_checkpoint,proto3" json:"missed,omitempty"` // same as in AttemptRecord
 	RanMs         int64       `protobuf:"varint,36,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`            // same as in End
+	CpuMs         int64       `protobuf:"varint,44,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`            // CPU time of all members; 0: unknown for at least one member
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,6 +654,13 @@ func (x *PastAttempt) GetRanMs() int64 {
 	return 0
 }
 
+func (x *PastAttempt) GetCpuMs() int64 {
+	if x != nil {
+		return x.CpuMs
+	}
+	return 0
+}
+
 var File_messages_history_proto protoreflect.FileDescriptor
 
 const file_messages_history_proto_rawDesc = "" +
@@ -701,7 +709,7 @@ const file_messages_history_proto_rawDesc = "" +
 	"\rtime_limit_ms\x18\x13 \x01(\x03R\vtimeLimitMs\x12(\n" +
 	"\x04gang\x18\x14 \x01(\v2\x14.synapse.v1.GangSpecR\x04gang\x12)\n" +
 	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\x12\x14\n" +
-	"\x05title\x18\x16 \x01(\tR\x05title\"\xbc\x06\n" +
+	"\x05title\x18\x16 \x01(\tR\x05title\"\xd3\x06\n" +
 	"\vPastAttempt\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
 	"\x03run\x18\x02 \x01(\x05R\x06number\x12*\n" +
@@ -730,7 +738,8 @@ const file_messages_history_proto_rawDesc = "" +
 	"\averdict\x18\x18 \x01(\v2\x13.synapse.v1.VerdictR\averdict\x12'\n" +
 	"\x05saved\x18\" \x01(\v2\x11.synapse.v1.SavedR\x05saved\x129\n" +
 	"\x06missed\x18# \x01(\v2\x16.synapse.v1.MissedSaveR\x11missed_checkpoint\x12\x15\n" +
-	"\x06ran_ms\x18$ \x01(\x03R\x05ranMsB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x06ran_ms\x18$ \x01(\x03R\x05ranMs\x12\x15\n" +
+	"\x06cpu_ms\x18, \x01(\x03R\x05cpuMsB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_history_proto_rawDescOnce sync.Once

@@ -444,6 +444,13 @@ func (m *PastAttempt) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.CpuMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CpuMs))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xe0
+	}
 	if m.RanMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RanMs))
 		i--
@@ -881,6 +888,9 @@ func (m *PastAttempt) SizeVT() (n int) {
 	}
 	if m.RanMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.RanMs))
+	}
+	if m.CpuMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.CpuMs))
 	}
 	n += len(m.unknownFields)
 	return n

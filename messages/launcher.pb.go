@@ -927,6 +927,7 @@ type TaskProgress struct {
 	Garbage       int64                  `protobuf:"varint,6,opt,name=garbage,proto3" json:"garbage,omitempty"`                      // number of reports that could not be parsed
 	Metrics       []*Metric              `protobuf:"bytes,7,rep,name=metrics,proto3" json:"metrics,omitempty"`
 	State         *RankState             `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"` // unset: the launcher does not know what the task does
+	Use           *Use                   `protobuf:"bytes,14,opt,name=use,proto3" json:"use,omitempty"`     // unset: not measured yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1013,6 +1014,13 @@ func (x *TaskProgress) GetMetrics() []*Metric {
 func (x *TaskProgress) GetState() *RankState {
 	if x != nil {
 		return x.State
+	}
+	return nil
+}
+
+func (x *TaskProgress) GetUse() *Use {
+	if x != nil {
+		return x.Use
 	}
 	return nil
 }
@@ -2075,7 +2083,7 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\bgrace_ms\x18\x03 \x01(\x03R\agraceMs\"2\n" +
 	"\x06Metric\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8f\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xb2\x02\n" +
 	"\fTaskProgress\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x14\n" +
@@ -2086,7 +2094,8 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"changed_ns\x18\x05 \x01(\x03R\tchangedNs\x12\x18\n" +
 	"\agarbage\x18\x06 \x01(\x03R\agarbage\x12,\n" +
 	"\ametrics\x18\a \x03(\v2\x12.synapse.v1.MetricR\ametrics\x12+\n" +
-	"\x05state\x18\v \x01(\v2\x15.synapse.v1.RankStateR\x05state\"/\n" +
+	"\x05state\x18\v \x01(\v2\x15.synapse.v1.RankStateR\x05state\x12!\n" +
+	"\x03use\x18\x0e \x01(\v2\x0f.synapse.v1.UseR\x03use\"/\n" +
 	"\tStatsTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\xb3\x01\n" +
 	"\tTaskStats\x12\"\n" +
@@ -2213,8 +2222,9 @@ var file_messages_launcher_proto_goTypes = []any{
 	(Cause)(0),             // 37: synapse.v1.Cause
 	(*RankSaved)(nil),      // 38: synapse.v1.RankSaved
 	(*RankState)(nil),      // 39: synapse.v1.RankState
-	(*LogTime)(nil),        // 40: synapse.v1.LogTime
-	(*StopSpec)(nil),       // 41: synapse.v1.StopSpec
+	(*Use)(nil),            // 40: synapse.v1.Use
+	(*LogTime)(nil),        // 41: synapse.v1.LogTime
+	(*StopSpec)(nil),       // 42: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
 	32, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
@@ -2240,28 +2250,29 @@ var file_messages_launcher_proto_depIdxs = []int32{
 	1,  // 20: synapse.v1.TaskProgress.id:type_name -> synapse.v1.TaskId
 	13, // 21: synapse.v1.TaskProgress.metrics:type_name -> synapse.v1.Metric
 	39, // 22: synapse.v1.TaskProgress.state:type_name -> synapse.v1.RankState
-	1,  // 23: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 24: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
-	1,  // 25: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 26: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	40, // 27: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
-	1,  // 28: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
-	1,  // 29: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
-	1,  // 30: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	1,  // 31: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	36, // 32: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	41, // 33: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	23, // 34: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	25, // 35: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
-	0,  // 36: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
-	32, // 37: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
-	25, // 38: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
-	32, // 39: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	40, // 23: synapse.v1.TaskProgress.use:type_name -> synapse.v1.Use
+	1,  // 24: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 25: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
+	1,  // 26: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 27: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
+	41, // 28: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
+	1,  // 29: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
+	1,  // 30: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
+	1,  // 31: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	1,  // 32: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	36, // 33: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	42, // 34: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	23, // 35: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	25, // 36: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
+	0,  // 37: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
+	32, // 38: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
+	25, // 39: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
+	32, // 40: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }

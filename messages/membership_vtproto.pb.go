@@ -588,6 +588,16 @@ func (m *AttemptProgress) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Use != nil {
+		size, err := m.Use.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x7a
+	}
 	if m.OnTime != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OnTime))
 		i--
@@ -1157,6 +1167,10 @@ func (m *AttemptProgress) SizeVT() (n int) {
 	}
 	if m.OnTime != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.OnTime))
+	}
+	if m.Use != nil {
+		l = m.Use.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -97,6 +97,7 @@ func (x *AttemptProgress) valid() error {
 		between("active", int64(x.GetActive()), 0, MaxGangTasks),
 		between("on_time", int64(x.GetOnTime()), 0, MaxGangTasks),
 		between("sent_ns", x.GetSentNs(), 0, 1<<62),
+		maybe("use", x.GetUse()),
 	)
 }
 

@@ -51,6 +51,6 @@ func (x *Exit) Revise() *Exit {
 	return &Exit{
 		Rank: x.Rank, Kind: x.Kind, Code: x.Code, Signal: x.Signal, Oom: x.Oom, AtUnixMs: x.AtUnixMs, Detail: x.Detail,
 		PeakMemoryBytes: x.PeakMemoryBytes, Fault: x.Fault, ByItself: x.ByItself, Disk: x.Disk, Unwell: x.Unwell,
-		Evidence: x.Evidence, unknownFields: x.unknownFields,
+		Evidence: x.Evidence, CpuMs: x.CpuMs, unknownFields: x.unknownFields,
 	}
 }

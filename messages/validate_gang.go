@@ -91,6 +91,7 @@ func (x *Exit) valid() error {
 		said("kind", x.GetKind()),
 		between("signal", int64(x.GetSignal()), 0, 64),
 		between("peak_memory_bytes", x.GetPeakMemoryBytes(), 0, MaxMemoryBytes),
+		between("cpu_ms", x.GetCpuMs(), 0, maxUse),
 		text("detail", x.GetDetail(), maxTextBytes),
 		maybe("evidence", x.GetEvidence()),
 	)

@@ -100,6 +100,7 @@ func (x *TaskProgress) Validate() error {
 		between("garbage", x.GetGarbage(), 0, MaxSteps),
 		parts("metrics", x.GetMetrics(), 0, MaxMetrics),
 		maybe("state", x.GetState()),
+		maybe("use", x.GetUse()),
 	)
 }
 

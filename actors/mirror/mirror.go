@@ -51,6 +51,7 @@ type shownJob struct {
 	burst    uint64         // the planner's burst of similar jobs; 0: none
 	counts   tally          // its part of its owner's and its queue's shares
 	progress *gangProgress  // progress of its latest attempt; nil: none was reported
+	use      *gangUse       // what its latest attempt uses; nil: not measured
 	lent     int64          // the last backfill window that was too short for it to get ready
 }
 
@@ -161,6 +162,7 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	}
 	m.charge(&now, ok)
 	m.keepProgress(&now)
+	now.keepUse()
 	m.jobs.put(id, now)
 	m.meterJob(before.JobStatus, s)
 	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
@@ -270,7 +272,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 func listed(s *messages.JobStatus) *messages.JobStatus {
 	l := &messages.JobStatus{
 		Record: s.Record, Phase: s.Phase, Reason: s.Reason, ReasonCode: s.ReasonCode, Debts: s.Debts, Group: s.Group,
-		Warned: s.Warned, Counts: s.Counts, Progress: s.Progress, Stall: s.Stall,
+		Warned: s.Warned, Counts: s.Counts, Progress: s.Progress, Stall: s.Stall, Use: s.Use,
 	}
 	if s.Attempt != nil {
 		l.Attempt, l.Tasks = s.Attempt.Brief(), int32(len(s.Attempt.Places))

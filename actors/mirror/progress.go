@@ -45,6 +45,9 @@ func (m *Mirror) onProgressShown(ctx actor.Context, shown ProgressShown) {
 		if !ok || a == nil || messages.FromToken(a.GetToken()) != token || s.GetRecord().GetState().Terminal() {
 			continue
 		}
+		if s.noteUse(shown.Node, token, p.GetUse()) {
+			m.jobs.put(p.GetJob(), s)
+		}
 		if s.progress == nil && p.GetRanks() == 0 && p.GetGarbage() == 0 && len(p.GetMetrics()) == 0 {
 			continue // it only says what the tasks do
 		}
@@ -139,15 +142,19 @@ func slower(a, b *messages.AttemptProgress) bool {
 // progressed returns the present status of a job, with its progress if it has reported any and does not wait.
 func (m *Mirror) progressed(s shownJob) *messages.JobStatus {
 	now := m.present(s)
-	if s.progress == nil || messages.Waits(now.Phase) {
+	use := s.use.sum(now)
+	if s.progress == nil && use == nil || messages.Waits(now.Phase) {
 		return now
 	}
-	return &messages.JobStatus{
+	status := &messages.JobStatus{
 		Record: now.Record, Phase: now.Phase, Reason: now.Reason, ReasonCode: now.ReasonCode, Attempt: now.Attempt,
 		Debts: now.Debts, Tasks: now.Tasks, Group: now.Group, Withheld: now.Withheld, Prospect: now.Prospect,
-		Counts: now.Counts, Warned: now.Warned, Saving: now.Saving, Stall: now.Stall,
-		Progress: s.progress.sum(m.p.Clock.Now()),
+		Counts: now.Counts, Warned: now.Warned, Saving: now.Saving, Stall: now.Stall, Use: use,
 	}
+	if s.progress != nil {
+		status.Progress = s.progress.sum(m.p.Clock.Now())
+	}
+	return status
 }
 
 // tellProgress sends the progress of a job to the watchers that asked for it. Such an event has no text and is not

@@ -137,7 +137,8 @@ func TestProgressedIsWhole(t *testing.T) {
 		s.Prospect, s.Counts, s.Warned = &messages.Prospect{}, &messages.ArrayCounts{}, &messages.Warning{}
 		s.Saving, s.Stall = &messages.Saving{}, &messages.Stall{}
 	})
-	shown := m.progressed(shownJob{JobStatus: status, progress: &gangProgress{over: &messages.JobProgress{}}})
+	shown := m.progressed(shownJob{JobStatus: status, progress: &gangProgress{over: &messages.JobProgress{}},
+		use: &gangUse{nodes: map[topology.NodeID]*messages.Use{"a": {Tasks: 1}}}})
 	for i := range fields.Len() {
 		if !shown.ProtoReflect().Has(fields.Get(i)) {
 			t.Errorf("%s is left out", fields.Get(i).Name())

@@ -50,15 +50,25 @@ func (n *Node) onRankProgress(ctx actor.Context, m rankProgress) {
 	if r == nil || r.exit != nil {
 		return
 	}
-	was, first := quiet(r.progress), r.progress == nil
+	before := r.progress
+	was, first := quiet(before), before == nil
 	r.progress, s.progress.changed = m.told, true
 	s.progress.urgent = s.progress.urgent || was != quiet(m.told)
 	if first && m.told.ChangedNs == 0 && !quiet(m.told) {
 		return // the next regular heartbeat carries that the task works
 	}
+	if onlyUses(before, m.told) {
+		return // the next regular heartbeat carries it
+	}
 	if s.progress.due(n.p.Clock.Now()) {
 		n.beatEarly(ctx)
 	}
+}
+
+// onlyUses reports whether only the use has changed since the last progress of a rank.
+func onlyUses(was, is *messages.TaskProgress) bool {
+	return was != nil && was.Use != is.Use && was.Step == is.Step && was.ChangedNs == is.ChangedNs &&
+		was.Garbage == is.Garbage && quiet(was) == quiet(is)
 }
 
 // quiet reports whether a rank makes no progress, as far as that is known.
@@ -147,6 +157,7 @@ func (s *nodeAllocation) progressOf(now actors.Instant) *messages.AttemptProgres
 				p.OnTime++
 			}
 		}
+		p.Use = p.Use.Plus(s.ranks[i].use())
 		p.Garbage = min(p.Garbage+t.Garbage, messages.MaxSteps)
 		if len(p.Metrics) == 0 {
 			p.Metrics = t.Metrics
@@ -165,4 +176,17 @@ func (s *nodeAllocation) progressOf(now actors.Instant) *messages.AttemptProgres
 		p.AgeMs = min(max(now.Since(actors.Instant(changed)).Milliseconds(), 0), messages.MaxDurationMs)
 	}
 	return p
+}
+
+// use returns what a rank uses. A rank that has ended has used its totals, and uses nothing any more. It does not keep
+// the others from being idle.
+func (r *nodeRank) use() *messages.Use {
+	u := r.progress.GetUse()
+	if u == nil || r.exit == nil {
+		return u
+	}
+	return &messages.Use{
+		CpuMs: max(u.CpuMs, r.exit.CpuMs), PeakMemoryBytes: max(u.PeakMemoryBytes, r.exit.PeakMemoryBytes),
+		DiskBytes: u.DiskBytes, NetworkBytes: u.NetworkBytes, IdleMs: messages.MaxDurationMs,
+	}
 }

@@ -169,3 +169,35 @@ func TestQuietReported(t *testing.T) {
 		t.Fatalf("two ranks without progress: %v", got)
 	}
 }
+
+// TestUseReported checks that heartbeats carry what the tasks use, that a change of the use alone sends no heartbeat
+// early, and that a rank that has ended keeps its totals.
+func TestUseReported(t *testing.T) {
+	r, reports, said := progressRig(t)
+	token := topology.Token{Epoch: 1, Counter: 1}
+	use := func(rank int32, u *messages.Use) {
+		r.system.Root.Send(r.node.slices[token].rank(topology.Rank(rank)).pid, &messages.TaskProgress{
+			Id: &messages.TaskId{Token: messages.ToToken(token), Rank: rank}, Use: u,
+		})
+		r.settle()
+	}
+	use(0, &messages.Use{Tasks: 1, CpuMs: 10})
+	use(0, &messages.Use{Tasks: 1, CpuMs: 20, GpuPercent: 50, Gpus: 1, IdleMs: 5})
+	use(1, &messages.Use{Tasks: 1, CpuMs: 5, IdleMs: 3})
+	if got := said(true); len(got) != 0 {
+		t.Fatalf("the use alone sent %v", got)
+	}
+	r.pass(6 * time.Second)
+	got := said(true)
+	if len(got) != 1 || got[0].Ranks != 0 || got[0].Use.CpuMs != 25 || got[0].Use.Tasks != 2 || got[0].Use.IdleMs != 3 {
+		t.Fatalf("the heartbeat has %v", got)
+	}
+	reports(0, 5)
+	slice := r.node.slices[token]
+	slice.rank(1).exit = &messages.Exit{Rank: 1, CpuMs: 7}
+	u := slice.progressOf(r.now).Use
+	slice.rank(1).exit = nil // the ledger has none
+	if u.GetTasks() != 0 || u.CpuMs != 7 {
+		t.Errorf("after the end of a rank, and with one that has no use, the use is %v", u)
+	}
+}

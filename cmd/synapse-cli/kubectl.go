@@ -99,7 +99,8 @@ func (a *app) topKinds(top *cobra.Command) {
 			"the scheduler has allocated, and the resources of the node.", a.topNodes)
 	one("jobs", "show the resources of each unfinished job",
 		"Lists the unfinished jobs once: the jobs with the most GPUs first, and then the waiting jobs in the order\n"+
-			"of the queue.", a.topJobs)
+			"of the queue. CPU is the number of cores in use, and GPU% the share of the last minute in which the GPUs\n"+
+			"were busy. A dash means that a value is not measured.", a.topJobs)
 }
 
 func (a *app) topNodes(ctx context.Context, c *client.Client, chosen selector) error {

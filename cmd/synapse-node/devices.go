@@ -31,6 +31,7 @@ type devices struct {
 	record   gpu.Record
 	found    *gpu.Inventory
 	hardware *gpu.Hardware
+	uses     gpu.Uses
 }
 
 // findDevices uses the declared GPUs, or else detects them. It logs what was left out, and what images can use.
@@ -71,6 +72,7 @@ func (d *devices) watch(h *host.Host, log actors.Log) *gpu.Watch {
 	node := actor.NewPID(h.System().Address(), actors.NodePath)
 	return gpu.StartWatch(gpu.Watching{
 		Finder: d.finder, Devices: d.found.Devices, Note: log.Info, KernelLog: kernelLog,
+		Uses: &d.uses,
 		Tell: func(id, why string) {
 			h.System().Root.Send(node, &messages.GpuFaulted{GpuId: id, Detail: why})
 		},

@@ -117,6 +117,7 @@ func (o *options) newLauncher(gpus *devices, images *image.Store, of launcher.Op
 		return nil, nil, err
 	}
 	of.Health, of.Evict, of.Helper, of.KernelLog = checks, images.Evict, o.helper(), kernelLog
+	of.GpuUse = gpus.uses.Of
 	if l, err = launcher.New(of); err != nil {
 		return nil, nil, err
 	}

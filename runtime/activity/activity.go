@@ -32,6 +32,7 @@ type Sample struct {
 	AtNs      int64 // by the clock of this boot
 	CPU       time.Duration
 	Bytes     int64 // read and written by files, pipes and devices
+	OnDisk    int64 // of Bytes, those of disks
 	Resident  int64 // bytes of memory
 	Processes int
 	Runs      bool // a thread was on a CPU or waited for one
@@ -79,8 +80,8 @@ func Take(nowNs int64, members []supervisor.Process) Sample {
 		if p.State == 'Z' {
 			continue
 		}
-		n, ok := bytesOf(p.PID)
-		s.Bytes += n
+		n, disk, ok := bytesOf(p.PID)
+		s.Bytes, s.OnDisk = s.Bytes+n, s.OnDisk+disk
 		if _, lives := supervisor.ReadProcess(p.PID); !ok && lives {
 			s.Known = false
 		}
@@ -88,21 +89,23 @@ func Take(nowNs int64, members []supervisor.Process) Sample {
 	return s
 }
 
-// bytesOf returns the bytes that a process and its former children have read and written.
-func bytesOf(pid int) (int64, bool) {
+// bytesOf returns the bytes that a process and its former children have read and written in any way, and on disks.
+func bytesOf(pid int) (total, disk int64, ok bool) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/io")
 	if err != nil {
-		return 0, false
+		return 0, 0, false
 	}
-	total := int64(0)
 	for line := range strings.Lines(string(data)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		if name == "rchar" || name == "wchar" {
-			n, _ := strconv.ParseInt(value, 10, 64)
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch name {
+		case "rchar", "wchar":
 			total += n
+		case "read_bytes", "write_bytes":
+			disk += n
 		}
 	}
-	return total, len(bytes.TrimSpace(data)) > 0
+	return total, disk, len(bytes.TrimSpace(data)) > 0
 }
 
 // Busy reports whether the task has used a CPU or a disk since an earlier sample. The second value is false if that is

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,7 +72,8 @@ func (f *Finder) amdDevice(node string, p map[string]uint64) (Device, string) {
 	}
 	location := p["location_id"]
 	bus := fmt.Sprintf("%04x:%02x:%02x.%d", p["domain"]&0xffffffff, location>>8&0xff, location>>3&0x1f, location&7)
-	name := f.readText("sys/class/drm", "renderD"+strconv.FormatUint(render, 10), "device/product_name")
+	files := path.Join("sys/class/drm", "renderD"+strconv.FormatUint(render, 10), "device")
+	name := f.readText(files, "product_name")
 	d := Device{
 		Gpu: &messages.Gpu{
 			Id:          fmt.Sprintf("GPU-%016x", p["unique_id"]),
@@ -79,6 +81,7 @@ func (f *Finder) amdDevice(node string, p map[string]uint64) (Device, string) {
 			MemoryBytes: f.amdMemory(node), BusId: bus, Minor: int32(render),
 		},
 		Nodes: []string{own}, NUMA: f.numaOf(bus),
+		Use: useOf(f.readText(files, "gpu_busy_percent"), f.readText(files, "mem_info_vram_used")),
 	}
 	if hive := p["hive_id"]; hive != 0 {
 		d.Gpu.FabricDomain = fmt.Sprintf("xgmi-%016x", hive)

@@ -25,6 +25,7 @@ type document struct {
 // reported is one GPU of a document, with the driver's texts.
 type reported struct {
 	bus, name, uuid, minor, memory, mig string
+	busy, used                          string
 	recovery, reset, drain, remap       string
 	cluster, clique                     string
 	trouble                             string // the text of a field that reports a lost GPU or a required reset
@@ -198,6 +199,10 @@ func (g *reported) field(name, value string) {
 		}
 	case "fb_memory_usage/total", "memory_usage/total": // the second name is from drivers before 340
 		g.memory = value
+	case "fb_memory_usage/used", "memory_usage/used":
+		g.used = value
+	case "utilization/gpu_util":
+		g.busy = value
 	case "mig_mode/current_mig":
 		g.mig = value
 	case "gpu_recovery_action":

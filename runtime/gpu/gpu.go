@@ -29,6 +29,8 @@ type Device struct {
 	Parent string
 	// Fault is the reason why the device is unfit for work; empty: none known.
 	Fault string
+	// Use is the activity of the device when it was found; nil: unknown.
+	Use *Use
 }
 
 // Inventory holds the devices that were found.

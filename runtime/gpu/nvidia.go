@@ -113,7 +113,7 @@ func (f *Finder) wholeDevice(g *reported, minor int) Device {
 			Id: g.uuid, Type: kindOf(cmp.Or(knownText(g.name), "gpu")), MemoryBytes: mebibytes(g.memory),
 			BusId: g.bus, Minor: int32(minor), FabricDomain: clusterOf(g),
 		},
-		Nodes: []string{"/dev/nvidia" + strconv.Itoa(minor)}, NUMA: f.numaOf(g.bus), Fault: g.fault(),
+		Nodes: []string{"/dev/nvidia" + strconv.Itoa(minor)}, NUMA: f.numaOf(g.bus), Fault: g.fault(), Use: g.use(),
 	}
 }
 

@@ -23,6 +23,8 @@ type Watching struct {
 	Tell func(id, why string)
 	// Well is called for each healthy device at every check, for the same reason.
 	Well func(id string)
+	// Uses receives the activity of the devices at every check; nil: nobody reads it.
+	Uses *Uses
 	// Differ is called once if a complete check found other devices than the announced ones; nil: no call.
 	Differ func()
 	// KernelLog is the log to which NVIDIA's driver writes errors, /dev/kmsg; empty: none is read.
@@ -140,6 +142,7 @@ func (w *Watch) look(ctx context.Context) {
 		fit[d.Gpu.Id] = d
 	}
 	w.compare(now, fit, err)
+	w.w.Uses.note(now.Devices)
 	for _, d := range w.w.Devices {
 		state := w.state[d.Gpu.Id]
 		if state == nil {

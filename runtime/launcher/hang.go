@@ -52,18 +52,27 @@ type taskActivity struct {
 func (l *Launcher) runActivity() {
 	clock.Every(activityEvery, l.done, func() {
 		now := clock.BootNs()
-		var due []*task
+		var due, measured []*task
 		for _, t := range l.all() {
-			if t.progress.running.Load() && t.Spec.WatchesHangs() && now >= t.activity.due {
+			if !t.progress.running.Load() {
+				continue
+			}
+			if t.Spec.WatchesHangs() && now >= t.activity.due {
 				due = append(due, t)
 			}
+			if t.measures(now) {
+				measured = append(measured, t)
+			}
 		}
-		if len(due) == 0 {
+		if len(due) == 0 && len(measured) == 0 {
 			return
 		}
 		all := supervisor.Processes()
 		for _, t := range due {
 			t.lookAtActivity(clock.BootNs(), all)
+		}
+		for _, t := range measured {
+			t.measureUse(clock.BootNs(), all)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/gpu"
 	"github.com/yi-json/synapse/runtime/hook"
 	"github.com/yi-json/synapse/runtime/progress"
 	"github.com/yi-json/synapse/topology"
@@ -85,6 +86,8 @@ type Options struct {
 	// OwnJob asks a scheduler to show or change the job of a task, and returns lines about the job; nil: tasks cannot
 	// ask.
 	OwnJob func(ctx context.Context, r OwnRequest) (lines []string, err error)
+	// GpuUse returns the activity of a GPU of the node; false: unknown. nil: it is unknown for all.
+	GpuUse func(id string) (gpu.Use, bool)
 	// Kubeflow offers tasks on the node's network an endpoint of the Kubeflow Trainer progress protocol.
 	Kubeflow bool
 	// KernelLog is the log of the kernel, /dev/kmsg, that explains failures; empty: none is read.

@@ -124,16 +124,18 @@ func (t *task) repeatProgress() {
 	defer t.progress.mu.Unlock()
 	t.progress.model.Repeat()
 	t.activity.repeat()
+	t.use.repeat()
 }
 
 // sendProgress sends the changes to the actor of the task. The caller holds the lock.
 func (t *task) sendProgress() {
 	m := t.progress.model.Message()
 	state, news := t.activity.takeState(m.ChangedNs)
-	if !t.progress.model.Changed() && !news {
+	use, used := t.use.takeUse()
+	if !t.progress.model.Changed() && !news && !used {
 		return
 	}
-	m.State = state
+	m.State, m.Use = state, use
 	m.Id = messages.ToTaskID(t.Key)
 	t.post(func() {
 		if t.phase == phaseRunning {

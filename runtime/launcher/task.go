@@ -78,6 +78,7 @@ type task struct {
 	disk      diskUse
 	progress  taskProgress
 	activity  taskActivity
+	use       taskUse
 }
 
 func (l *Launcher) newTask(k topology.TaskKey) *task {
@@ -454,7 +455,7 @@ func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	return &messages.Exit{
 		Rank: int32(t.Key.Rank), Kind: exitKind(e.Kind), Code: int32(e.Code), Signal: int32(e.Signal),
 		Oom: e.OOM, Disk: e.Disk, AtUnixMs: e.AtUnixMs, Detail: messages.AsText(e.Detail), PeakMemoryBytes: e.PeakMemoryBytes,
-		ByItself: e.ByItself, Fault: faultOf(e), Evidence: t.evidence(e),
+		CpuMs: (e.CPUNs + 1e6 - 1) / 1e6, ByItself: e.ByItself, Fault: faultOf(e), Evidence: t.evidence(e),
 	}
 }
 

@@ -184,7 +184,7 @@ func (c *contained) verdict() *Exit {
 	if end.Outside && c.k.killedAt.IsZero() {
 		exit.EndedBy = ByHost
 	}
-	exit.PeakMemoryBytes = end.Usage.PeakMemoryBytes
+	exit.PeakMemoryBytes, exit.CPUNs = end.Usage.PeakMemoryBytes, end.Usage.CPUNs
 	// A container that the supervisor killed needs no reason from inside.
 	if exit.Detail == "" && (c.k.killedAt.IsZero() || end.OOM) {
 		exit.Detail = end.Reason

@@ -360,7 +360,8 @@ func (d *detached) verdict() *Exit {
 	if exit.OOM {
 		exit.OOMScope = carapace.OOMScope(d.of.Leaves)
 	}
-	exit.PeakMemoryBytes = carapace.StatsOf(d.of.Leaves).PeakMemoryBytes
+	used := carapace.StatsOf(d.of.Leaves)
+	exit.PeakMemoryBytes, exit.CPUNs = used.PeakMemoryBytes, used.CPUNs
 	d.remove()
 	switch {
 	case d.end != nil:

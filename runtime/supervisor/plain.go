@@ -165,6 +165,11 @@ func (p *plain) verdict() *Exit {
 	default: // impossible, because the command was a child of this process
 		exit.Kind, exit.Detail = Lost, "the end of the command was not seen"
 	}
+	// The kernel adds up the children that were waited for, with their children. This process adopts the orphans.
+	var used unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_CHILDREN, &used) == nil {
+		exit.CPUNs = used.Utime.Nano() + used.Stime.Nano()
+	}
 	if p.k.spec.Cgroup != "" {
 		p.readCgroup(exit)
 	}
@@ -176,6 +181,9 @@ func (p *plain) readCgroup(exit *Exit) {
 	leaf := p.k.spec.Cgroup
 	if n := cgroupNumber(leaf, "memory.peak", ""); n > 0 {
 		exit.PeakMemoryBytes = n
+	}
+	if n := cgroupNumber(leaf, "cpu.stat", "usage_usec"); n > 0 {
+		exit.CPUNs = n * 1000
 	}
 	if cgroupNumber(leaf, "memory.events", "oom_kill") > 0 {
 		exit.OOM, exit.OOMScope = true, carapace.OOMScope([]string{leaf})

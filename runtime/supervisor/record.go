@@ -140,6 +140,7 @@ type Exit struct {
 	ByItself        bool   `json:"by_itself,omitempty"` // ended before it was told to stop
 	Detail          string `json:"detail,omitempty"`
 	PeakMemoryBytes int64  `json:"peak_memory_bytes,omitempty"`
+	CPUNs           int64  `json:"cpu_ns,omitempty"` // of all its processes; 0: unknown
 	DroppedLogBytes int64  `json:"dropped_log_bytes,omitempty"`
 	// Fault is the party at fault if the task never ran.
 	Fault fault.Fault `json:"fault,omitempty"`

@@ -55,7 +55,7 @@ func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastA
 	if end == nil {
 		try.FailedRank = -1
 	}
-	seen, all := map[string]bool{}, true
+	seen, all, measured := map[string]bool{}, true, len(a.GetPlaces()) > 0
 	for _, p := range a.GetPlaces() {
 		if !seen[p.GetNode()] {
 			seen[p.GetNode()] = true
@@ -64,6 +64,7 @@ func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastA
 		gpu, exit := p.GetGrant().GetAmount().GetMilliGpu(), p.GetExit()
 		try.MilliGpu += gpu
 		try.MilliGpuMs += gpu * (goneUnixMs(a, exit, overUnixMs) - a.GetCommittedUnixMs())
+		try.CpuMs, measured = try.CpuMs+exit.GetCpuMs(), measured && exit.GetCpuMs() > 0
 		try.PeakMemoryBytes = max(try.PeakMemoryBytes, exit.GetPeakMemoryBytes())
 		try.GoneUnixMs = max(try.GoneUnixMs, min(exit.GetAtUnixMs(), overUnixMs))
 		all = all && exit != nil
@@ -73,6 +74,9 @@ func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastA
 	}
 	if !all {
 		try.GoneUnixMs = 0
+	}
+	if !measured {
+		try.CpuMs = 0
 	}
 	return try
 }

@@ -66,7 +66,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"RevokePassReply", "id role name", "", ""},
 	{"Outcome", "code field text hint", "", ""},
 	{"JobStatus", "record phase reason reason_code attempt debts tasks group withheld prospect warned saving counts " +
-		"progress stall", "", ""},
+		"progress stall use", "", ""},
+	{"Use", "tasks processes cpu_ms milli_cpu memory_bytes peak_memory_bytes disk_bytes network_bytes network_tasks " +
+		"gpus gpu_percent gpu_hour_percent gpu_memory_bytes idle_ms", "", ""},
 	{"Stall", "rank node wait call since_unix_ms step text why", "", ""},
 	{"HangSpec", "then floor_ms dump", "", ""},
 	{"JobProgress", "step total percent milli_rate left_ms most_step changed_ms_ago ranks garbage metrics", "", ""},
@@ -122,7 +124,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Deed", "by at_unix_ms reason", "", ""},
 	{"PastAttempt", "token run committed_unix_ms started_unix_ms ended_unix_ms gone_unix_ms cause detail " +
 		"failed_rank failed_node exit_code signal members nodes milli_gpu milli_gpu_ms " +
-		"peak_memory_bytes places told verdict saved missed ran_ms", "", ""},
+		"peak_memory_bytes cpu_ms places told verdict saved missed ran_ms", "", ""},
 	{"GangSpec", "replicas_min replicas_max total split apart", "", ""},
 	{"Resources", "milli_cpu memory_bytes milli_gpu", "", ""},
 	{"JobSpec", "name title labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector " +
@@ -132,7 +134,7 @@ var shown = []struct{ message, open, private, ids string }{
 		"progress hang", "command env script secrets", ""},
 	{"Principal", "name groups proven", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
-	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell saved " +
+	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes cpu_ms fault disk by_itself unwell saved " +
 		"evidence", "", ""},
 	{"Peer", "rank node address rack", "", ""},
 	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks " +

@@ -118,6 +118,7 @@ type detail struct {
 	Used    int64        `json:"used,omitempty"`    // by all attempts: thousandths of a GPU times milliseconds
 	Lost    int64        `json:"lost,omitempty"`
 	Done    *done        `json:"progress,omitempty"`
+	Use     *use         `json:"use,omitempty"`
 	Machine []string     `json:"machines,omitempty"` // permitted nodes
 }
 
@@ -164,7 +165,7 @@ func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*
 		answer.Used, answer.Lost = answer.Used+run.Used, answer.Lost+run.Lost
 		answer.Runs = append(answer.Runs, run)
 	}
-	answer.Done = doneOf(j.GetProgress())
+	answer.Done, answer.Use = doneOf(j.GetProgress()), useOf(j.GetUse())
 	if w := j.GetWarned(); w != nil {
 		answer.Warned = &warned{messages.Word(w.GetCause().String(), "CAUSE_"), w.GetAtUnixMs(), w.GetEndsUnixMs()}
 	}

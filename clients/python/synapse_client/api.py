@@ -636,6 +636,7 @@ class Exit(Message):
     unhealthy: bool = plain("bool")  # Of NEVER_STARTED: the health check of the node that is named in detail failed.
     saved: bool = plain("bool")  # The rank exited with code 85 while a checkpoint was requested, so it has saved and has not failed.
     by_itself: bool = plain("bool")  # the rank ended before it was stopped; false: it was stopped, or an older version wrote this
+    cpu_ms: int = plain("long")  # CPU time of all its processes; 0: unknown
     evidence: Optional[Evidence] = one("Evidence")  # Of a failure. Records on the leader's disk keep the texts only in the verdict.
 
 
@@ -1005,6 +1006,7 @@ class JobStatus(Message):
     saving: Optional[Saving] = one("Saving")  # of the running attempt; unset: this leader has requested no checkpoint
     progress: Optional[JobProgress] = one("JobProgress")  # of the latest attempt; unset: no progress was reported to this leader
     stall: Optional[Stall] = one("Stall")  # of the running attempt; unset: no hang is known
+    use: Optional[Use] = one("Use")  # of the running attempt; unset: not measured yet
 
 
 @dataclass
@@ -1250,6 +1252,7 @@ class PastAttempt(Message):
     saved: Optional[Saved] = one("Saved")  # same as in AttemptRecord
     missed_checkpoint: Optional[MissedSave] = one("MissedSave")  # same as in AttemptRecord
     ran_ms: int = plain("long")  # same as in End
+    cpu_ms: int = plain("long")  # CPU time of all members; 0: unknown for at least one member
 
 
 @dataclass
@@ -1717,6 +1720,25 @@ class UpdateReply(Message):
     begin_unix_ms: int = plain("long")
     given_to: str = plain("str")
     array_max_running: int = plain("int")
+
+
+@dataclass
+class Use(Message):
+    """Use is what a running task uses. On its way to the leader, the values of several tasks are added up."""
+    tasks: int = plain("int")  # number of measured tasks
+    processes: int = plain("int")
+    cpu_ms: int = plain("long")  # CPU time since the start
+    milli_cpu: int = plain("long")  # thousandths of a core, in the last 10 seconds
+    memory_bytes: int = plain("long")
+    peak_memory_bytes: int = plain("long")  # highest peak of a single task
+    disk_bytes: int = plain("long")  # read from and written to disks since the start
+    network_bytes: int = plain("long")  # received and sent since the start, without tasks that share the network of their node
+    network_tasks: int = plain("int")  # number of tasks whose network_bytes are known
+    gpus: int = plain("int")  # number of GPUs whose activity is known
+    gpu_percent: int = plain("long")  # added up over these GPUs: the share of the last minute in which the GPU was busy
+    gpu_hour_percent: int = plain("long")  # the same in the last hour
+    gpu_memory_bytes: int = plain("long")  # in use on these GPUs
+    idle_ms: int = plain("long")  # For how long the task is known to be idle: it has no process, or none of its GPUs was busy and its step did not change. 0: it works, or that is unknown. Of several tasks: the shortest time.
 
 
 @dataclass

@@ -85,6 +85,13 @@ export function job(page, id) {
   if (!done && row.phase === "running") fact("Progress", h("span", { class: "soft" }, "not measured"));
   fact("Steps", done?.steps);
   fact("Metrics", done?.metrics);
+  const use = d?.use, unknown = h("span", { class: "soft" }, "not measured");
+  if (row.phase === "running") {
+    fact("CPU use", use ? `${use.cpu} cores` : unknown.cloneNode(true));
+    fact("Memory use", use ? `${bytes(use.memory)}, highest peak of a task ${bytes(use.peak)}` : unknown.cloneNode(true));
+    if (row.gpus) fact("GPU use", use?.gpu ? `${use.gpu}, ${use.hour} in the last hour` : unknown);
+    fact("Idle", use?.idle > 0 && `for ${span(use.idle)}`);
+  }
   fact("Time limit", d?.limit ? span(d.limit) : "");
   fact("Submitted", when(row.submitted));
   fact("Started", row.started ? when(row.started) : "");

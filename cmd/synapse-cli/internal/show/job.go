@@ -190,6 +190,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 // describeAttempts prints the progress of a job, lists its earlier attempts, and describes the current one.
 func describeAttempts(p *page, s Style, j job, attempts []*messages.AttemptRecord) {
 	describeProgress(p, j.GetProgress())
+	describeUse(p, j.GetUse(), messages.Asked(j.spec(), (*messages.Resources).GetMilliGpu) > 0)
 	describeStall(p, j.GetStall())
 	earlier := slices.DeleteFunc(slices.Clone(attempts), func(a *messages.AttemptRecord) bool {
 		return a.GetRun() >= j.GetAttempt().GetRun()

@@ -63,6 +63,7 @@ type jobStatus struct {
 	Debts          []string   `json:"unconfirmed,omitempty"`
 	Progress       *progress  `json:"progress,omitempty"` // of the latest attempt, as its tasks report it
 	Stall          *stallObj  `json:"stall,omitempty"`    // of a running job without progress
+	Use            *useObj    `json:"use,omitempty"`      // of a running job
 	Start          *startObj  `json:"start,omitempty"`    // of a queued job
 	Elements       *countsObj `json:"elements,omitempty"` // of an array
 	Attempts       []*attempt `json:"attempts,omitempty"` // only in describe: all stored attempts, without their ranks
@@ -148,6 +149,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()),
 			Debts:    s.GetDebts(),
 			Progress: progressObject(s.GetProgress()), Stall: stallObject(s.GetStall()),
+			Use:      useObject(s.GetUse()),
 			Withheld: s.GetWithheld(),
 		},
 	}

@@ -167,9 +167,23 @@ func TopNodes(w io.Writer, s Style, list []*messages.NodeStatus) error {
 	return table(w, s, columns, each(list, func(n *messages.NodeStatus) node { return node{n, s.NowMs} }))
 }
 
-// TopJobs prints the unfinished jobs in the order of the page.
+// useColumns are what running jobs use. A dash means that it is not measured.
+var useColumns = []column[job]{
+	{head: "CPU", right: true, cell: func(j job) string { return orDash(j.GetUse().CPUWords()) }},
+	{head: "MEMORY", right: true, cell: func(j job) string {
+		if j.GetUse().GetTasks() == 0 {
+			return "-"
+		}
+		return size(j.GetUse().GetMemoryBytes())
+	}},
+	{head: "GPU%", right: true, cell: func(j job) string { return orDash(j.GetUse().GPUWords()) }},
+}
+
+// TopJobs prints the unfinished jobs in the order of the page, with what they use.
 func TopJobs(w io.Writer, s Style, list []*messages.JobStatus) error {
 	list = slices.Clone(list)
 	slices.SortFunc(list, compareTop)
-	return table(w, s, topColumns, each(list, func(j *messages.JobStatus) job { return job{j, s.NowMs} }))
+	at := slices.IndexFunc(topColumns, func(c column[job]) bool { return c.head == "TASKS" })
+	columns := slices.Insert(slices.Clone(topColumns), at, useColumns...)
+	return table(w, s, columns, each(list, func(j *messages.JobStatus) job { return job{j, s.NowMs} }))
 }

@@ -28,8 +28,7 @@ func PriorityFields() []Field[*Entry] {
 	}
 }
 
-// Report returns the lines of seff for a job: what the job requested and what it used. Nodes do not store the CPU time
-// of ended tasks, so the report has no CPU efficiency.
+// Report returns the lines of seff for a job: what the job requested and what it used.
 func (e *Entry) Report(cluster string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -43,8 +42,14 @@ func (e *Entry) Report(cluster string) string {
 	line("Nodes: %d", e.given(e.Nodes))
 	line("Cores: %s", quotient(e.given(e.CPUs), e.given(e.Nodes), "per node"))
 	line("GPUs: %s", quotient(e.given(e.GPUs), e.given(e.Nodes), "per node"))
-	line("CPU Utilized: not measured")
-	line("CPU Efficiency: not measured, of %s core-walltime", wide(e.given(e.CPUs)*e.ElapsedMs))
+	cores := e.given(e.CPUs) * e.ElapsedMs
+	if e.CPUMs == 0 || cores == 0 {
+		line("CPU Utilized: not measured")
+		line("CPU Efficiency: not measured, of %s core-walltime", wide(cores))
+	} else {
+		line("CPU Utilized: %s", wide(e.CPUMs))
+		line("CPU Efficiency: %s%% of %s core-walltime", percent(e.CPUMs, cores), wide(cores))
+	}
 	line("GPU-walltime: %s", wide(e.given(e.GPUs)*e.ElapsedMs))
 	line("Job Wall-clock time: %s", wide(e.ElapsedMs))
 	each := e.Memory / max(e.Tasks, 1)

@@ -25,6 +25,14 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s\nlacks\n%s", text, want)
 		}
 	}
+	e.CPUMs = 600_000
+	if want := "CPU Utilized: 00:10:00\nCPU Efficiency: 41.66% of 00:24:00 core-walltime\n"; !strings.Contains(
+		e.Report("lab"), want) {
+		t.Errorf("%s\nlacks\n%s", e.Report("lab"), want)
+	}
+	if e.ElapsedMs = 0; !strings.Contains(e.Report(""), "CPU Efficiency: not measured, of 00:00:00") {
+		t.Error(e.Report(""))
+	}
 	if e.State, e.Peak = "RUNNING", 0; !strings.Contains(e.Report(""), "Memory Utilized: not measured\nWARNING: ") {
 		t.Error(e.Report(""))
 	}

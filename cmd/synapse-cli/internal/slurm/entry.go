@@ -21,6 +21,7 @@ type Entry struct {
 	Nodes, Tasks, CPUs, GPUs            int64
 	GPUType, Features                   string
 	Memory, Peak                        int64
+	CPUMs                               int64 // CPU time of all attempts; 0: unknown
 	SubmitMs, StartMs, EndMs, LimitMs   int64
 	ElapsedMs, ForetoldMs, WaitedMs     int64
 	OverdueMs                           int64 // time since its expected start
@@ -98,6 +99,9 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 		e.Nodes = 1 // at least; the number is known after the placement
 	}
 	e.place(j)
+	if e.Peak = j.GetUse().GetPeakMemoryBytes(); r.GetRuns() <= 1 {
+		e.CPUMs = j.GetUse().GetCpuMs()
+	}
 	if ran := messages.RanMs(j, nowMs); ran > 0 {
 		e.ElapsedMs = ran
 	}
@@ -230,10 +234,13 @@ func Past(p *messages.PastJob) *Entry {
 	}
 	e.CPUs, e.GPUs = (n*asked.GetMilliCpu()+999)/1000, n*asked.GetMilliGpu()/1000
 	e.Memory, e.Tasks, e.Nodes = n*asked.GetMemoryBytes(), n, 1
+	unknown := false
 	for _, a := range p.GetAttempts() {
 		if a.GetStartedUnixMs() > 0 && a.GetEndedUnixMs() > a.GetStartedUnixMs() {
 			e.ElapsedMs += a.GetEndedUnixMs() - a.GetStartedUnixMs()
+			unknown = unknown || a.GetCpuMs() == 0
 		}
+		e.CPUMs += a.GetCpuMs()
 		e.Peak = max(e.Peak, a.GetPeakMemoryBytes())
 		e.Machines, e.Nodes, e.Tasks = a.GetNodes(), int64(len(a.GetNodes())), int64(a.GetMembers())
 		end := &messages.End{Cause: a.GetCause(), Rank: a.GetFailedRank()}
@@ -241,6 +248,9 @@ func Past(p *messages.PastJob) *Entry {
 		if e.State == "FAILED" {
 			e.Signal = a.GetSignal()
 		}
+	}
+	if unknown {
+		e.CPUMs = 0
 	}
 	e.WaitedMs = waited(e, 0)
 	if array, index, ok := messages.ArrayOf(p.GetId()); ok {

@@ -1,0 +1,63 @@
+package mirror
+
+import (
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns what running jobs use, as their nodes measure it. It is in memory only, as progress is.
+
+// gangUse holds the use of one attempt of a job, by node.
+type gangUse struct {
+	token topology.Token
+	nodes map[topology.NodeID]*messages.Use
+}
+
+// noteUse notes what the tasks of an attempt use on a node. Nodes that run none of its tasks are ignored. It reports
+// whether the job had no use before.
+func (s *shownJob) noteUse(node topology.NodeID, token topology.Token, use *messages.Use) (first bool) {
+	if use == nil || s.use.of(node) == nil && !placed(s.GetAttempt(), node) {
+		return false
+	}
+	if first = s.use == nil; first {
+		s.use = &gangUse{token: token, nodes: map[topology.NodeID]*messages.Use{}}
+	}
+	s.use.nodes[node] = use
+	return first
+}
+
+func (u *gangUse) of(node topology.NodeID) *messages.Use {
+	if u == nil {
+		return nil
+	}
+	return u.nodes[node]
+}
+
+// keepUse drops what earlier attempts and ended jobs used. The records of the exits have their totals.
+func (s *shownJob) keepUse() {
+	if s.use != nil && (messages.FromToken(s.GetAttempt().GetToken()) != s.use.token ||
+		s.GetRecord().GetState().Terminal()) {
+		s.use = nil
+	}
+}
+
+// sum returns what a job uses; nil: not measured. A job is idle only if all of its live tasks are known to be idle.
+func (u *gangUse) sum(s *messages.JobStatus) *messages.Use {
+	if u == nil {
+		return nil
+	}
+	var all *messages.Use
+	for _, n := range u.nodes { //order: sums, the greatest and the least
+		all = all.Plus(n)
+	}
+	live := int32(0)
+	for _, p := range s.GetAttempt().GetPlaces() {
+		if p.GetExit() == nil {
+			live++
+		}
+	}
+	if all.GetIdleMs() == 0 || all.Tasks > 0 && all.Tasks >= live {
+		return all
+	}
+	return all.Plus(&messages.Use{}) // a copy that is not idle
+}

@@ -1,0 +1,55 @@
+package mirror
+
+import (
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+func uses(node topology.NodeID, attempt uint64, use *messages.Use) ProgressShown {
+	return ProgressShown{Node: node, Progress: []*messages.AttemptProgress{{
+		Token: &messages.Token{Epoch: 1, Counter: attempt}, Job: "train", Use: use,
+	}}}
+}
+
+func useNow(m *Mirror) *messages.Use {
+	return ask(m, &messages.GetJob{Job: "train"}).(*messages.GetJobReply).Job.GetUse()
+}
+
+// TestUseOfGang checks that what the nodes of a job use is added up, without other nodes and earlier attempts, and that
+// the job is idle only if all of its tasks are known to be idle.
+func TestUseOfGang(t *testing.T) {
+	a := newAudience()
+	a.says("job", JobShown{training(1)})
+	a.says("rack", uses("elsewhere", 1, &messages.Use{Tasks: 1, CpuMs: 9}))
+	a.says("rack", uses("a", 7, &messages.Use{Tasks: 1, CpuMs: 9}))
+	if got := useNow(a.Mirror); got != nil {
+		t.Fatalf("a job that was not measured uses %v", got)
+	}
+	one := &messages.Use{Tasks: 1, CpuMs: 1000, MilliCpu: 500, PeakMemoryBytes: 20, Gpus: 1, GpuPercent: 80, IdleMs: 7000}
+	a.says("rack", uses("a", 1, one))
+	if got := useNow(a.Mirror); got.GetCpuMs() != 1000 || got.IdleMs != 0 {
+		t.Errorf("a job with one task of two uses %v", got)
+	}
+	a.says("rack", uses("b", 1, &messages.Use{Tasks: 1, CpuMs: 500, PeakMemoryBytes: 30, Gpus: 1, IdleMs: 5000}))
+	got := useNow(a.Mirror)
+	if got.Tasks != 2 || got.CpuMs != 1500 || got.MilliCpu != 500 || got.PeakMemoryBytes != 30 || got.IdleMs != 5000 ||
+		got.GPUWords() != "40%" {
+		t.Errorf("both nodes use %v", got)
+	}
+	if p := progressNow(a.Mirror); p != nil {
+		t.Errorf("a job without steps has progress %v", p)
+	}
+	a.says("rack", uses("b", 1, &messages.Use{Tasks: 1, CpuMs: 600, Gpus: 1}))
+	if got := useNow(a.Mirror); got.IdleMs != 0 || got.CpuMs != 1600 {
+		t.Errorf("a job with a task that works uses %v", got)
+	}
+	if list := ask(a.Mirror, &messages.ListJobs{}).(*messages.ListJobsReply).Jobs; list[0].GetUse().GetCpuMs() != 1600 {
+		t.Errorf("the list has %v", list[0].GetUse())
+	}
+	a.says("job", JobShown{training(2)})
+	if got := useNow(a.Mirror); got != nil {
+		t.Errorf("the next attempt uses %v", got)
+	}
+}
