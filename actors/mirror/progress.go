@@ -48,6 +48,7 @@ func (m *Mirror) onProgressShown(ctx actor.Context, shown ProgressShown) {
 		if s.noteUse(shown.Node, token, p.GetUse()) {
 			m.jobs.put(p.GetJob(), s)
 		}
+		m.tellIdle(ctx, s, p.GetUse())
 		if s.progress == nil && p.GetRanks() == 0 && p.GetGarbage() == 0 && len(p.GetMetrics()) == 0 {
 			continue // it only says what the tasks do
 		}

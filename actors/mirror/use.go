@@ -1,6 +1,8 @@
 package mirror
 
 import (
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -11,6 +13,7 @@ import (
 type gangUse struct {
 	token topology.Token
 	nodes map[topology.NodeID]*messages.Use
+	idle  bool // an event has reported that the job is idle
 }
 
 // noteUse notes what the tasks of an attempt use on a node. Nodes that run none of its tasks are ignored. It reports
@@ -60,4 +63,20 @@ func (u *gangUse) sum(s *messages.JobStatus) *messages.Use {
 		return all
 	}
 	return all.Plus(&messages.Use{}) // a copy that is not idle
+}
+
+// tellIdle sends one event when a job has been idle for long, and can send the next one after the job has worked.
+func (m *Mirror) tellIdle(ctx actor.Context, s shownJob, of *messages.Use) {
+	if s.use == nil || of == nil || of.IdleMs < messages.IdleAfterMs && !s.use.idle {
+		return // the sum over the nodes need not be computed
+	}
+	now := m.progressed(s)
+	switch {
+	case now.GetUse().GetIdleMs() == 0:
+		s.use.idle = false
+	case !s.use.idle && messages.Idle(now, messages.IdleAfterMs):
+		s.use.idle = true
+		m.tell(ctx, &messages.Event{Job: listed(now), Text: jobWords(now) + ", idle for " + messages.Span(now.Use.IdleMs) +
+			": no GPU activity and no progress, or no process"})
+	}
 }

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
@@ -52,4 +53,31 @@ func TestUseOfGang(t *testing.T) {
 	if got := useNow(a.Mirror); got != nil {
 		t.Errorf("the next attempt uses %v", got)
 	}
+}
+
+// TestIdleTold checks that a job that is idle for long is reported once, and again after it has worked. A job whose
+// other task is unknown is not reported.
+func TestIdleTold(t *testing.T) {
+	a := newAudience()
+	a.says("job", JobShown{training(1)})
+	a.says("watcher", &messages.Watch{Jobs: true})
+	reports := func(want int, a1, b1 int64) {
+		t.Helper()
+		a.says("rack", uses("a", 1, &messages.Use{Tasks: 1, IdleMs: a1}))
+		a.says("rack", uses("b", 1, &messages.Use{Tasks: 1, IdleMs: b1}))
+		if all := a.told["watcher"]; len(all) != want {
+			t.Fatalf("%d events, want %d: %v", len(all), want, all)
+		}
+	}
+	const long = messages.IdleAfterMs
+	a.says("rack", uses("a", 1, &messages.Use{Tasks: 1, IdleMs: long}))
+	reports(0, long, 0)
+	reports(0, long, long-1)
+	reports(1, long, long)
+	reports(1, long+1, long+1)
+	if text := a.told["watcher"][0].Text; !strings.Contains(text, "idle for 30m: no GPU activity and no progress") {
+		t.Error(text)
+	}
+	reports(1, 0, 0)
+	reports(2, long, long)
 }

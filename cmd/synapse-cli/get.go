@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +55,8 @@ func (a *app) getCommand() *cobra.Command {
 // listing holds the flags of a list.
 type listing struct {
 	watch, me, live bool
-	start           bool // show when each waiting job starts
+	idle            time.Duration // list only jobs that have done nothing for this time; 0: all
+	start           bool          // show when each waiting job starts
 	sort            string
 	sortBy          string // path of a field of the objects; empty: sort decides
 	labels          []string
@@ -71,6 +73,7 @@ func (a *app) getJobsCommand() *cobra.Command {
 		Long: "Lists unfinished jobs and the most recently finished jobs, oldest first. If you name jobs, the\n" +
 			"command lists only these jobs.",
 		Example: "  synapse-cli get jobs --live -o wide\n  synapse-cli get jobs --start\n" +
+			"  synapse-cli get jobs --idle=2h\n" +
 			"  synapse-cli get jobs -l team=nlp --phase running -q\n  synapse-cli get job JOB -o yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && (l.watch || l.me || l.live || len(l.labels) > 0 || len(l.query.Phases) > 0 ||
@@ -81,6 +84,10 @@ func (a *app) getJobsCommand() *cobra.Command {
 			if l.start && l.watch {
 				return exit.Hint("run `"+a.name+" get jobs --start` again to refresh the estimates",
 					"--start and -w cannot be combined: a new estimate is not a change of the job")
+			}
+			if l.idle < 0 || l.idle > 0 && l.watch {
+				return exit.Hint("use `"+a.name+" get jobs --idle` or `--idle=2h`",
+					"--idle needs a positive duration, and cannot be combined with -w")
 			}
 			if l.me && l.query.Owner != "" {
 				return exit.Usage("--me and --owner cannot be combined")
@@ -102,6 +109,9 @@ func (a *app) getJobsCommand() *cobra.Command {
 	f.BoolVar(&l.me, "me", false, "list only my own jobs")
 	f.BoolVar(&l.live, "live", false, "list only unfinished jobs")
 	f.BoolVar(&l.start, "start", false, "list only waiting jobs, with the estimated start of each")
+	f.DurationVar(&l.idle, "idle", 0, "list only running jobs that hold resources and have done nothing for this time; "+
+		"--idle alone means 30m")
+	f.Lookup("idle").NoOptDefVal = "30m"
 	f.StringSliceVar(&l.query.Phases, "phase", nil, "list only jobs in these phases, such as queued or running")
 	f.StringVar(&l.query.Owner, "owner", "", "list only jobs of this owner")
 	f.StringVar(&l.query.Queue, "queue", "", "list only jobs in this queue")
@@ -155,7 +165,8 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 		return err
 	}
 	jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool {
-		return l.live && over(j) || l.start && !messages.Waits(j.GetPhase()) || !l.chosen.job(j)
+		return l.live && over(j) || l.start && !messages.Waits(j.GetPhase()) || !l.chosen.job(j) ||
+			l.idle > 0 && !messages.Idle(j, l.idle.Milliseconds())
 	})
 	slices.SortStableFunc(jobs, less)
 	if err := l.sortJobs(jobs, a.style.NowMs); err != nil {
@@ -165,12 +176,17 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	case len(jobs) > 0 || !a.forPeople():
 	case l.start:
 		a.say("no waiting jobs")
+	case l.idle > 0:
+		a.say("no job is known to be idle for " + messages.Span(l.idle.Milliseconds()))
 	default:
 		a.say("no jobs")
 	}
 	a.fetched(ctx, c, jobs...)
 	if l.start {
 		return show.Starts(a.out, a.style, jobs)
+	}
+	if l.idle > 0 {
+		return show.IdleJobs(a.out, a.style, jobs)
 	}
 	return show.Jobs(a.out, a.style, jobs)
 }

@@ -87,8 +87,8 @@ func Top(
 		gpus += ", " + milli(have.broken) + " broken"
 	}
 	gpus = "gpus      " + bar(s, have.used, have.total, len(gpus)) + gpus
-	head := fmt.Sprintf("%s at %s\n%s\n%s\njobs      %d hold resources, %d wait for %s GPUs\n\n",
-		server, stamp(s.NowMs), machines, gpus, holding, waiting, milli(wanted))
+	head := fmt.Sprintf("%s at %s\n%s\n%s\njobs      %d hold resources, %d wait for %s GPUs%s\n\n",
+		server, stamp(s.NowMs), machines, gpus, holding, waiting, milli(wanted), idleWords(jobs))
 	if _, err := io.WriteString(w, head); err != nil {
 		return err
 	}
