@@ -43,7 +43,7 @@ MUTANT_SEEDS ?= 400
 # A binary without cgo is one file that runs everywhere. Only the race detector needs cgo.
 export CGO_ENABLED = 0
 
-SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(WORLD),-world $(WORLD)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares) $(if $(HANGS),-hangs)
+SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(WORLD),-world $(WORLD)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares) $(if $(HANGS),-hangs) $(if $(IN_PLACE),-in-place)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build programs dist install wheel run installed test test-integration parties crowds pictures test-envs race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants long cover bench clean

@@ -20,6 +20,9 @@ type Constants struct {
 
 	Lease        time.Duration // leadership
 	RecoveryWait time.Duration // how long a new leader's queue waits for the nodes
+	InPlaceHold  time.Duration // how long nodes keep the resources of an ended attempt for its heir
+	InPlaceGrace time.Duration // of the other ranks when one fails, if the job sets none
+	InPlaceQuick time.Duration // restarts in place that come sooner are delayed
 	BarrierGrace time.Duration // of ranks that started before their gang's barrier failed
 	StopGrace    time.Duration // default, if the job sets none
 	ReportDelay  time.Duration // between a change of the ledger and its report
@@ -75,6 +78,9 @@ func DefaultConstants() Constants {
 		Lease:        3 * time.Second,
 		RecoveryWait: 2 * time.Second,
 		StopGrace:    30 * time.Second,
+		InPlaceHold:  time.Minute,
+		InPlaceGrace: 2 * time.Second,
+		InPlaceQuick: 10 * time.Minute,
 		BarrierGrace: time.Second,
 		ReportDelay:  10 * time.Millisecond,
 		TombstoneAge: 10 * time.Minute,

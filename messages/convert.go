@@ -263,6 +263,7 @@ func (x *AttemptRecord) Brief() *AttemptRecord {
 		Job: x.Job, Token: x.Token, Run: x.Run, CommittedUnixMs: x.CommittedUnixMs,
 		StartedUnixMs: x.StartedUnixMs, End: x.End, ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs,
 		Verdict: x.Verdict.Brief(), Saved: x.Saved, Pending: x.Pending, Missed: x.Missed,
+		Inherited: x.Inherited, InPlaceMs: x.InPlaceMs, QuickRestarts: x.QuickRestarts, StoppingMs: x.StoppingMs,
 	}
 }
 

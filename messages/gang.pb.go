@@ -1133,13 +1133,16 @@ func (x *Aborted) GetOrigin() *Origin {
 // then by Prepared when image and root filesystem are ready. Answered by Expired if the reservation has expired, and by
 // Ended or Exited if tasks have already ended.
 type Commit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Spec          *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
-	Uid           uint32                 `protobuf:"varint,4,opt,name=uid,proto3" json:"uid,omitempty"`                                    // same as in the job's record
-	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`                                 // name of the job's owner; empty: an older version wrote this
-	OwnerProven   bool                   `protobuf:"varint,6,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"` // same as Principal.proven; also false if an older version wrote this
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Order       *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	Spec        *JobSpec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	Members     []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	Uid         uint32                 `protobuf:"varint,4,opt,name=uid,proto3" json:"uid,omitempty"`                                    // same as in the job's record
+	Owner       string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`                                 // name of the job's owner; empty: an older version wrote this
+	OwnerProven bool                   `protobuf:"varint,6,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"` // same as Principal.proven; also false if an older version wrote this
+	// The node keeps the resources of an earlier attempt, and passes them to this one. Unset: the attempt has a
+	// reservation.
+	Inherited     *Inherited `protobuf:"bytes,20,opt,name=inherited,proto3" json:"inherited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1216,6 +1219,83 @@ func (x *Commit) GetOwnerProven() bool {
 	return false
 }
 
+func (x *Commit) GetInherited() *Inherited {
+	if x != nil {
+		return x.Inherited
+	}
+	return nil
+}
+
+// Inherited describes a restart in place: the attempt before, whose nodes, devices and files this attempt takes over.
+// The exits of that attempt are on the leader's disk.
+type Inherited struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          *Token                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	Generation    int32                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"` // number of restarts in place before this attempt
+	Cause         string                 `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`            // why the attempt before ended
+	Rank          int32                  `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`             // the rank that failed first, or -1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Inherited) Reset() {
+	*x = Inherited{}
+	mi := &file_messages_gang_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Inherited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Inherited) ProtoMessage() {}
+
+func (x *Inherited) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Inherited.ProtoReflect.Descriptor instead.
+func (*Inherited) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Inherited) GetFrom() *Token {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Inherited) GetGeneration() int32 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Inherited) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Inherited) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
 type Committed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
@@ -1225,7 +1305,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_messages_gang_proto_msgTypes[10]
+	mi := &file_messages_gang_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1317,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[10]
+	mi := &file_messages_gang_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1330,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{10}
+	return file_messages_gang_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Committed) GetOrigin() *Origin {
@@ -1269,7 +1349,7 @@ type Prepared struct {
 
 func (x *Prepared) Reset() {
 	*x = Prepared{}
-	mi := &file_messages_gang_proto_msgTypes[11]
+	mi := &file_messages_gang_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1361,7 @@ func (x *Prepared) String() string {
 func (*Prepared) ProtoMessage() {}
 
 func (x *Prepared) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[11]
+	mi := &file_messages_gang_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1374,7 @@ func (x *Prepared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prepared.ProtoReflect.Descriptor instead.
 func (*Prepared) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{11}
+	return file_messages_gang_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Prepared) GetOrigin() *Origin {
@@ -1313,7 +1393,7 @@ type Expired struct {
 
 func (x *Expired) Reset() {
 	*x = Expired{}
-	mi := &file_messages_gang_proto_msgTypes[12]
+	mi := &file_messages_gang_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1405,7 @@ func (x *Expired) String() string {
 func (*Expired) ProtoMessage() {}
 
 func (x *Expired) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[12]
+	mi := &file_messages_gang_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1418,7 @@ func (x *Expired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expired.ProtoReflect.Descriptor instead.
 func (*Expired) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{12}
+	return file_messages_gang_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Expired) GetOrigin() *Origin {
@@ -1360,7 +1440,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_messages_gang_proto_msgTypes[13]
+	mi := &file_messages_gang_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1452,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[13]
+	mi := &file_messages_gang_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1465,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{13}
+	return file_messages_gang_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Peer) GetRank() int32 {
@@ -1430,7 +1510,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_messages_gang_proto_msgTypes[14]
+	mi := &file_messages_gang_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1522,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[14]
+	mi := &file_messages_gang_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1535,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{14}
+	return file_messages_gang_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Rendezvous) GetAddress() string {
@@ -1499,7 +1579,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_messages_gang_proto_msgTypes[15]
+	mi := &file_messages_gang_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1591,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[15]
+	mi := &file_messages_gang_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1604,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{15}
+	return file_messages_gang_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Roster) GetDigest() uint64 {
@@ -1570,7 +1650,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_messages_gang_proto_msgTypes[16]
+	mi := &file_messages_gang_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1662,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[16]
+	mi := &file_messages_gang_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1675,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{16}
+	return file_messages_gang_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Start) GetOrder() *Order {
@@ -1646,7 +1726,7 @@ type Lacking struct {
 
 func (x *Lacking) Reset() {
 	*x = Lacking{}
-	mi := &file_messages_gang_proto_msgTypes[17]
+	mi := &file_messages_gang_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1738,7 @@ func (x *Lacking) String() string {
 func (*Lacking) ProtoMessage() {}
 
 func (x *Lacking) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[17]
+	mi := &file_messages_gang_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1751,7 @@ func (x *Lacking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lacking.ProtoReflect.Descriptor instead.
 func (*Lacking) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{17}
+	return file_messages_gang_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Lacking) GetOrigin() *Origin {
@@ -1704,7 +1784,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_messages_gang_proto_msgTypes[18]
+	mi := &file_messages_gang_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1796,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[18]
+	mi := &file_messages_gang_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1809,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{18}
+	return file_messages_gang_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Started) GetOrigin() *Origin {
@@ -1757,7 +1837,7 @@ type Warn struct {
 
 func (x *Warn) Reset() {
 	*x = Warn{}
-	mi := &file_messages_gang_proto_msgTypes[19]
+	mi := &file_messages_gang_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1849,7 @@ func (x *Warn) String() string {
 func (*Warn) ProtoMessage() {}
 
 func (x *Warn) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[19]
+	mi := &file_messages_gang_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1862,7 @@ func (x *Warn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warn.ProtoReflect.Descriptor instead.
 func (*Warn) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{19}
+	return file_messages_gang_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Warn) GetOrder() *Order {
@@ -1853,7 +1933,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1945,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1958,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+	return file_messages_gang_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RankState) GetRank() int32 {
@@ -1976,7 +2056,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2068,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2081,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{21}
+	return file_messages_gang_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Use) GetTasks() int32 {
@@ -2116,7 +2196,7 @@ type RankSaved struct {
 
 func (x *RankSaved) Reset() {
 	*x = RankSaved{}
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2208,7 @@ func (x *RankSaved) String() string {
 func (*RankSaved) ProtoMessage() {}
 
 func (x *RankSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2221,7 @@ func (x *RankSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSaved.ProtoReflect.Descriptor instead.
 func (*RankSaved) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RankSaved) GetRank() int32 {
@@ -2191,7 +2271,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2283,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2296,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Warned) GetOrigin() *Origin {
@@ -2243,18 +2323,20 @@ func (x *Warned) GetSaved() []*RankSaved {
 // Job → Node, only after the cause is on disk. Keyed by (token, node). The node keeps a tombstone. Answered by Ended
 // after every process has ended.
 type Stop struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	Cause         Cause                  `protobuf:"varint,2,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`
-	Signal        int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`
-	GraceMs       int64                  `protobuf:"varint,4,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Order   *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	Cause   Cause                  `protobuf:"varint,2,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`
+	Signal  int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	GraceMs int64                  `protobuf:"varint,4,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`
+	// How long the node keeps the resources after the last exit, for the next attempt. 0: they become free at once.
+	HoldMs        int64 `protobuf:"varint,20,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2348,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2361,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Stop) GetOrder() *Order {
@@ -2310,6 +2392,13 @@ func (x *Stop) GetGraceMs() int64 {
 	return 0
 }
 
+func (x *Stop) GetHoldMs() int64 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
 // Evidence is what the node knows about the failure of a rank in addition to the exit status. The kernel, the driver
 // and the agent report the first group of fields. The rank printed the texts of the second group, so they explain a
 // verdict but never count against a node.
@@ -2330,7 +2419,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2431,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2444,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Evidence) GetOomScope() OomScope {
@@ -2448,7 +2537,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2549,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2562,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{26}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -2596,7 +2685,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +2697,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +2710,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{27}
+	return file_messages_gang_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -2652,13 +2741,15 @@ type Ended struct {
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
 	Exits         []*Exit                `protobuf:"bytes,2,rep,name=exits,proto3" json:"exits,omitempty"`
 	AgesMs        []int64                `protobuf:"varint,3,rep,packed,name=ages_ms,json=agesMs,proto3" json:"ages_ms,omitempty"` // same as in Exited
+	Held          bool                   `protobuf:"varint,20,opt,name=held,proto3" json:"held,omitempty"`                         // the node keeps the resources for the next attempt
+	NextPort      int32                  `protobuf:"varint,21,opt,name=next_port,json=nextPort,proto3" json:"next_port,omitempty"` // rendezvous port of the next attempt, if the node keeps one; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2761,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2774,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{28}
+	return file_messages_gang_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -2707,6 +2798,20 @@ func (x *Ended) GetAgesMs() []int64 {
 	return nil
 }
 
+func (x *Ended) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *Ended) GetNextPort() int32 {
+	if x != nil {
+		return x.NextPort
+	}
+	return 0
+}
+
 // Job → Node. The exits are on the leader's disk. The node keeps a tombstone. Has no answer: the Job repeats it while
 // the allocation stays in the node's reports.
 type Forget struct {
@@ -2718,7 +2823,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2835,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2848,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{29}
+	return file_messages_gang_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -2769,13 +2874,14 @@ type SliceReport struct {
 	ExitAgesMs    []int64 `protobuf:"varint,9,rep,packed,name=exit_ages_ms,json=exitAgesMs,proto3" json:"exit_ages_ms,omitempty"` // same as in Exited
 	HeldMs        int64   `protobuf:"varint,10,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`                     // time since the reservation, by the node's steady clock; 0: an older version wrote this
 	Vacated       bool    `protobuf:"varint,11,opt,name=vacated,proto3" json:"vacated,omitempty"`                                 // its resources already count as free, but its end is not on disk yet
+	Held          bool    `protobuf:"varint,20,opt,name=held,proto3" json:"held,omitempty"`                                       // it has ended, and the node keeps its resources for the next attempt
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2893,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2906,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{30}
+	return file_messages_gang_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -2880,6 +2986,13 @@ func (x *SliceReport) GetVacated() bool {
 	return false
 }
 
+func (x *SliceReport) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
 // LedgerReport is the complete ledger of a node.
 type LedgerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2899,7 +3012,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3024,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3037,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{31}
+	return file_messages_gang_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -3004,7 +3117,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[32]
+	mi := &file_messages_gang_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3129,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[32]
+	mi := &file_messages_gang_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3142,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{32}
+	return file_messages_gang_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -3086,13 +3199,16 @@ type SliceRecord struct {
 	ReservedNs    int64 `protobuf:"varint,12,opt,name=reserved_ns,json=reservedNs,proto3" json:"reserved_ns,omitempty"`          // time of the reservation, by the clock of this boot; 0: an older version wrote this
 	DespiteUnwell bool  `protobuf:"varint,13,opt,name=despite_unwell,json=despiteUnwell,proto3" json:"despite_unwell,omitempty"` // same as in Reserve
 	OwnerProven   bool  `protobuf:"varint,14,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"`       // same as in Commit
+	// All its ranks have ended, and it keeps its resources until this time, by the clock of this boot. 0: it does not.
+	HeldUntilNs   int64      `protobuf:"varint,30,opt,name=held_until_ns,json=heldUntilNs,proto3" json:"held_until_ns,omitempty"`
+	Inherited     *Inherited `protobuf:"bytes,31,opt,name=inherited,proto3" json:"inherited,omitempty"` // same as in Commit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[33]
+	mi := &file_messages_gang_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3220,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[33]
+	mi := &file_messages_gang_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3233,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{33}
+	return file_messages_gang_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -3218,6 +3334,20 @@ func (x *SliceRecord) GetOwnerProven() bool {
 	return false
 }
 
+func (x *SliceRecord) GetHeldUntilNs() int64 {
+	if x != nil {
+		return x.HeldUntilNs
+	}
+	return 0
+}
+
+func (x *SliceRecord) GetInherited() *Inherited {
+	if x != nil {
+		return x.Inherited
+	}
+	return nil
+}
+
 var File_messages_gang_proto protoreflect.FileDescriptor
 
 const file_messages_gang_proto_rawDesc = "" +
@@ -3268,14 +3398,22 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05Abort\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"5\n" +
 	"\aAborted\x12*\n" +
-	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\xd3\x01\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\x88\x02\n" +
 	"\x06Commit\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12,\n" +
 	"\amembers\x18\x03 \x03(\v2\x12.synapse.v1.MemberR\amembers\x12\x10\n" +
 	"\x03uid\x18\x04 \x01(\rR\x03uid\x12\x14\n" +
 	"\x05owner\x18\x05 \x01(\tR\x05owner\x12!\n" +
-	"\fowner_proven\x18\x06 \x01(\bR\vownerProven\"7\n" +
+	"\fowner_proven\x18\x06 \x01(\bR\vownerProven\x123\n" +
+	"\tinherited\x18\x14 \x01(\v2\x15.synapse.v1.InheritedR\tinherited\"|\n" +
+	"\tInherited\x12%\n" +
+	"\x04from\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x04from\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x05R\n" +
+	"generation\x12\x14\n" +
+	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x12\n" +
+	"\x04rank\x18\x04 \x01(\x05R\x04rank\"7\n" +
 	"\tCommitted\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"6\n" +
 	"\bPrepared\x12*\n" +
@@ -3362,12 +3500,13 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06Warned\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12+\n" +
-	"\x05saved\x18\x03 \x03(\v2\x15.synapse.v1.RankSavedR\x05saved\"\x8b\x01\n" +
+	"\x05saved\x18\x03 \x03(\v2\x15.synapse.v1.RankSavedR\x05saved\"\xa4\x01\n" +
 	"\x04Stop\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\x8e\x02\n" +
+	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\x12\x17\n" +
+	"\ahold_ms\x18\x14 \x01(\x03R\x06holdMs\"\x8e\x02\n" +
 	"\bEvidence\x121\n" +
 	"\toom_scope\x18\x01 \x01(\x0e2\x14.synapse.v1.OomScopeR\boomScope\x12\x12\n" +
 	"\x04xids\x18\x02 \x03(\x05R\x04xids\x12\x16\n" +
@@ -3399,13 +3538,15 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06Exited\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12\x17\n" +
-	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\"t\n" +
+	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\"\xa5\x01\n" +
 	"\x05Ended\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12&\n" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12\x17\n" +
-	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\"1\n" +
+	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\x12\x12\n" +
+	"\x04held\x18\x14 \x01(\bR\x04held\x12\x1b\n" +
+	"\tnext_port\x18\x15 \x01(\x05R\bnextPort\"1\n" +
 	"\x06Forget\x12'\n" +
-	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\x87\x03\n" +
+	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\x9b\x03\n" +
 	"\vSliceReport\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -3420,7 +3561,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"exitAgesMs\x12\x17\n" +
 	"\aheld_ms\x18\n" +
 	" \x01(\x03R\x06heldMs\x12\x18\n" +
-	"\avacated\x18\v \x01(\bR\avacated\"\xd9\x02\n" +
+	"\avacated\x18\v \x01(\bR\avacated\x12\x12\n" +
+	"\x04held\x18\x14 \x01(\bR\x04held\"\xd9\x02\n" +
 	"\fLedgerReport\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12+\n" +
 	"\x05total\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +
@@ -3437,7 +3579,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x0ewithdrawn_gpus\x18\x03 \x03(\tR\rwithdrawnGpus\x12\x17\n" +
 	"\aboot_id\x18\x04 \x01(\tR\x06bootId\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xfb\x03\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterId\"\xd4\x04\n" +
 	"\vSliceRecord\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -3454,7 +3596,9 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\vreserved_ns\x18\f \x01(\x03R\n" +
 	"reservedNs\x12%\n" +
 	"\x0edespite_unwell\x18\r \x01(\bR\rdespiteUnwell\x12!\n" +
-	"\fowner_proven\x18\x0e \x01(\bR\vownerProven*\xd4\x01\n" +
+	"\fowner_proven\x18\x0e \x01(\bR\vownerProven\x12\"\n" +
+	"\rheld_until_ns\x18\x1e \x01(\x03R\vheldUntilNs\x123\n" +
+	"\tinherited\x18\x1f \x01(\v2\x15.synapse.v1.InheritedR\tinherited*\xd4\x01\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REFUSAL_REASON_SHORTAGE\x10\x01\x12\x17\n" +
@@ -3541,7 +3685,7 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
@@ -3561,102 +3705,106 @@ var file_messages_gang_proto_goTypes = []any{
 	(*Abort)(nil),        // 15: synapse.v1.Abort
 	(*Aborted)(nil),      // 16: synapse.v1.Aborted
 	(*Commit)(nil),       // 17: synapse.v1.Commit
-	(*Committed)(nil),    // 18: synapse.v1.Committed
-	(*Prepared)(nil),     // 19: synapse.v1.Prepared
-	(*Expired)(nil),      // 20: synapse.v1.Expired
-	(*Peer)(nil),         // 21: synapse.v1.Peer
-	(*Rendezvous)(nil),   // 22: synapse.v1.Rendezvous
-	(*Roster)(nil),       // 23: synapse.v1.Roster
-	(*Start)(nil),        // 24: synapse.v1.Start
-	(*Lacking)(nil),      // 25: synapse.v1.Lacking
-	(*Started)(nil),      // 26: synapse.v1.Started
-	(*Warn)(nil),         // 27: synapse.v1.Warn
-	(*RankState)(nil),    // 28: synapse.v1.RankState
-	(*Use)(nil),          // 29: synapse.v1.Use
-	(*RankSaved)(nil),    // 30: synapse.v1.RankSaved
-	(*Warned)(nil),       // 31: synapse.v1.Warned
-	(*Stop)(nil),         // 32: synapse.v1.Stop
-	(*Evidence)(nil),     // 33: synapse.v1.Evidence
-	(*Exit)(nil),         // 34: synapse.v1.Exit
-	(*Exited)(nil),       // 35: synapse.v1.Exited
-	(*Ended)(nil),        // 36: synapse.v1.Ended
-	(*Forget)(nil),       // 37: synapse.v1.Forget
-	(*SliceReport)(nil),  // 38: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 39: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 40: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 41: synapse.v1.SliceRecord
-	(*Token)(nil),        // 42: synapse.v1.Token
-	(*Incarnation)(nil),  // 43: synapse.v1.Incarnation
-	(*Resources)(nil),    // 44: synapse.v1.Resources
-	(*GpuShare)(nil),     // 45: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 46: synapse.v1.JobSpec
+	(*Inherited)(nil),    // 18: synapse.v1.Inherited
+	(*Committed)(nil),    // 19: synapse.v1.Committed
+	(*Prepared)(nil),     // 20: synapse.v1.Prepared
+	(*Expired)(nil),      // 21: synapse.v1.Expired
+	(*Peer)(nil),         // 22: synapse.v1.Peer
+	(*Rendezvous)(nil),   // 23: synapse.v1.Rendezvous
+	(*Roster)(nil),       // 24: synapse.v1.Roster
+	(*Start)(nil),        // 25: synapse.v1.Start
+	(*Lacking)(nil),      // 26: synapse.v1.Lacking
+	(*Started)(nil),      // 27: synapse.v1.Started
+	(*Warn)(nil),         // 28: synapse.v1.Warn
+	(*RankState)(nil),    // 29: synapse.v1.RankState
+	(*Use)(nil),          // 30: synapse.v1.Use
+	(*RankSaved)(nil),    // 31: synapse.v1.RankSaved
+	(*Warned)(nil),       // 32: synapse.v1.Warned
+	(*Stop)(nil),         // 33: synapse.v1.Stop
+	(*Evidence)(nil),     // 34: synapse.v1.Evidence
+	(*Exit)(nil),         // 35: synapse.v1.Exit
+	(*Exited)(nil),       // 36: synapse.v1.Exited
+	(*Ended)(nil),        // 37: synapse.v1.Ended
+	(*Forget)(nil),       // 38: synapse.v1.Forget
+	(*SliceReport)(nil),  // 39: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 40: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 41: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 42: synapse.v1.SliceRecord
+	(*Token)(nil),        // 43: synapse.v1.Token
+	(*Incarnation)(nil),  // 44: synapse.v1.Incarnation
+	(*Resources)(nil),    // 45: synapse.v1.Resources
+	(*GpuShare)(nil),     // 46: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 47: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	42, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	43, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	42, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	43, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	44, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	44, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	45, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	43, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	44, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	43, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	44, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	45, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	45, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	46, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
 	8,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
 	10, // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
 	9,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
 	11, // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
 	9,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	39, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	40, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
 	8,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
 	9,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
 	8,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	46, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	47, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
 	10, // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
-	9,  // 19: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
-	9,  // 20: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
-	9,  // 21: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
-	21, // 22: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
-	8,  // 23: synapse.v1.Start.order:type_name -> synapse.v1.Order
-	22, // 24: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
-	23, // 25: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
-	9,  // 26: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
-	9,  // 27: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
-	8,  // 28: synapse.v1.Warn.order:type_name -> synapse.v1.Order
-	1,  // 29: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
-	2,  // 30: synapse.v1.RankState.wait:type_name -> synapse.v1.Wait
-	9,  // 31: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
-	30, // 32: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
-	8,  // 33: synapse.v1.Stop.order:type_name -> synapse.v1.Order
-	1,  // 34: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
-	5,  // 35: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
-	6,  // 36: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
-	3,  // 37: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
-	4,  // 38: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	33, // 39: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
-	9,  // 40: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	34, // 41: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
-	9,  // 42: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	34, // 43: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
-	8,  // 44: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	42, // 45: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
-	7,  // 46: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
-	11, // 47: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	34, // 48: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	44, // 49: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	44, // 50: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	45, // 51: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	38, // 52: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	41, // 53: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	42, // 54: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
-	7,  // 55: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
-	11, // 56: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	34, // 57: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	46, // 58: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
-	1,  // 59: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	18, // 19: synapse.v1.Commit.inherited:type_name -> synapse.v1.Inherited
+	43, // 20: synapse.v1.Inherited.from:type_name -> synapse.v1.Token
+	9,  // 21: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
+	9,  // 22: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
+	9,  // 23: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
+	22, // 24: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
+	8,  // 25: synapse.v1.Start.order:type_name -> synapse.v1.Order
+	23, // 26: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
+	24, // 27: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
+	9,  // 28: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
+	9,  // 29: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
+	8,  // 30: synapse.v1.Warn.order:type_name -> synapse.v1.Order
+	1,  // 31: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
+	2,  // 32: synapse.v1.RankState.wait:type_name -> synapse.v1.Wait
+	9,  // 33: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
+	31, // 34: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
+	8,  // 35: synapse.v1.Stop.order:type_name -> synapse.v1.Order
+	1,  // 36: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
+	5,  // 37: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
+	6,  // 38: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
+	3,  // 39: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
+	4,  // 40: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
+	34, // 41: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
+	9,  // 42: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
+	35, // 43: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	9,  // 44: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
+	35, // 45: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	8,  // 46: synapse.v1.Forget.order:type_name -> synapse.v1.Order
+	43, // 47: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	7,  // 48: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
+	11, // 49: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
+	35, // 50: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	45, // 51: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	45, // 52: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	46, // 53: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	39, // 54: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	42, // 55: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	43, // 56: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	7,  // 57: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
+	11, // 58: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
+	35, // 59: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	47, // 60: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	1,  // 61: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
+	18, // 62: synapse.v1.SliceRecord.inherited:type_name -> synapse.v1.Inherited
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_messages_gang_proto_init() }
@@ -3672,7 +3820,7 @@ func file_messages_gang_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -615,6 +615,18 @@ func (m *Commit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Inherited != nil {
+		size, err := m.Inherited.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
+	}
 	if m.OwnerProven {
 		i--
 		if m.OwnerProven {
@@ -661,6 +673,66 @@ func (m *Commit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if m.Order != nil {
 		size, err := m.Order.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Inherited) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Inherited) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Inherited) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Rank != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Rank))
+		i--
+		dAtA[i] = 0x20
+	}
+	if len(m.Cause) > 0 {
+		i -= len(m.Cause)
+		copy(dAtA[i:], m.Cause)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Cause)))
+		i--
+		dAtA[i] = 0x1a
+	}
+	if m.Generation != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Generation))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.From != nil {
+		size, err := m.From.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
 			return 0, err
 		}
@@ -1596,6 +1668,13 @@ func (m *Stop) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.HoldMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HoldMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa0
+	}
 	if m.GraceMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GraceMs))
 		i--
@@ -1983,6 +2062,25 @@ func (m *Ended) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.NextPort != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NextPort))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa8
+	}
+	if m.Held {
+		i--
+		if m.Held {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa0
+	}
 	if len(m.AgesMs) > 0 {
 		var pksize2 int
 		for _, num := range m.AgesMs {
@@ -2101,6 +2199,18 @@ func (m *SliceReport) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Held {
+		i--
+		if m.Held {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa0
 	}
 	if m.Vacated {
 		i--
@@ -2429,6 +2539,25 @@ func (m *SliceRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Inherited != nil {
+		size, err := m.Inherited.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xfa
+	}
+	if m.HeldUntilNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HeldUntilNs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf0
 	}
 	if m.OwnerProven {
 		i--
@@ -2788,6 +2917,34 @@ func (m *Commit) SizeVT() (n int) {
 	}
 	if m.OwnerProven {
 		n += 2
+	}
+	if m.Inherited != nil {
+		l = m.Inherited.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Inherited) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.From != nil {
+		l = m.From.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Generation != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Generation))
+	}
+	l = len(m.Cause)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Rank != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Rank))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3172,6 +3329,9 @@ func (m *Stop) SizeVT() (n int) {
 	if m.GraceMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.GraceMs))
 	}
+	if m.HoldMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.HoldMs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3330,6 +3490,12 @@ func (m *Ended) SizeVT() (n int) {
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
+	if m.Held {
+		n += 3
+	}
+	if m.NextPort != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.NextPort))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3398,6 +3564,9 @@ func (m *SliceReport) SizeVT() (n int) {
 	}
 	if m.Vacated {
 		n += 2
+	}
+	if m.Held {
+		n += 3
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3547,6 +3716,13 @@ func (m *SliceRecord) SizeVT() (n int) {
 	}
 	if m.OwnerProven {
 		n += 2
+	}
+	if m.HeldUntilNs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.HeldUntilNs))
+	}
+	if m.Inherited != nil {
+		l = m.Inherited.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

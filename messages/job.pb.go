@@ -599,12 +599,15 @@ func (x *CheckpointSpec) GetCommit() SaveCommit {
 }
 
 type RestartSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // failures of tasks; failures of nodes have a separate limit
-	BackoffMs     int64                  `protobuf:"varint,2,opt,name=backoff_ms,json=backoffMs,proto3" json:"backoff_ms,omitempty"`
-	Never         bool                   `protobuf:"varint,3,opt,name=never,proto3" json:"never,omitempty"` // A task never runs twice: an attempt that may have run ends the job, whatever the cause.
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Limit     int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // failures of tasks; failures of nodes have a separate limit
+	BackoffMs int64                  `protobuf:"varint,2,opt,name=backoff_ms,json=backoffMs,proto3" json:"backoff_ms,omitempty"`
+	Never     bool                   `protobuf:"varint,3,opt,name=never,proto3" json:"never,omitempty"` // A task never runs twice: an attempt that may have run ends the job, whatever the cause.
+	// After a failure of a task, the next attempt starts on the same nodes. They keep the job's resources meanwhile.
+	InPlace        bool  `protobuf:"varint,20,opt,name=in_place,json=inPlace,proto3" json:"in_place,omitempty"`
+	InPlaceGraceMs int64 `protobuf:"varint,21,opt,name=in_place_grace_ms,json=inPlaceGraceMs,proto3" json:"in_place_grace_ms,omitempty"` // grace of the other tasks when one fails; 0: the default of a restart in place
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RestartSpec) Reset() {
@@ -656,6 +659,20 @@ func (x *RestartSpec) GetNever() bool {
 		return x.Never
 	}
 	return false
+}
+
+func (x *RestartSpec) GetInPlace() bool {
+	if x != nil {
+		return x.InPlace
+	}
+	return false
+}
+
+func (x *RestartSpec) GetInPlaceGraceMs() int64 {
+	if x != nil {
+		return x.InPlaceGraceMs
+	}
+	return 0
 }
 
 // Script is a file that is submitted with the job. Each task runs a separate copy.
@@ -1637,12 +1654,14 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
 	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\x12%\n" +
 	"\x03ack\x18\x03 \x01(\x0e2\x13.synapse.v1.SaveAckR\x03ack\x12.\n" +
-	"\x06commit\x18\x04 \x01(\x0e2\x16.synapse.v1.SaveCommitR\x06commit\"X\n" +
+	"\x06commit\x18\x04 \x01(\x0e2\x16.synapse.v1.SaveCommitR\x06commit\"\x9e\x01\n" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
 	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\x12\x14\n" +
-	"\x05never\x18\x03 \x01(\bR\x05never\"{\n" +
+	"\x05never\x18\x03 \x01(\bR\x05never\x12\x19\n" +
+	"\bin_place\x18\x14 \x01(\bR\ainPlace\x12)\n" +
+	"\x11in_place_grace_ms\x18\x15 \x01(\x03R\x0einPlaceGraceMs\"{\n" +
 	"\x06Script\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x1d\n" +

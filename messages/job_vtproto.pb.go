@@ -305,6 +305,25 @@ func (m *RestartSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.InPlaceGraceMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.InPlaceGraceMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa8
+	}
+	if m.InPlace {
+		i--
+		if m.InPlace {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa0
+	}
 	if m.Never {
 		i--
 		if m.Never {
@@ -1378,6 +1397,12 @@ func (m *RestartSpec) SizeVT() (n int) {
 	}
 	if m.Never {
 		n += 2
+	}
+	if m.InPlace {
+		n += 3
+	}
+	if m.InPlaceGraceMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.InPlaceGraceMs))
 	}
 	n += len(m.unknownFields)
 	return n

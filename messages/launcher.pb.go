@@ -137,6 +137,7 @@ type PrepareTask struct {
 	Uid           uint32                 `protobuf:"varint,5,opt,name=uid,proto3" json:"uid,omitempty"`                                    // uid of the task's processes if its spec names no user, or root; 0: the node chooses
 	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`                                 // owner of the job, same as in Commit
 	OwnerProven   bool                   `protobuf:"varint,7,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"` // same as in Commit
+	Inherits      *TaskId                `protobuf:"bytes,20,opt,name=inherits,proto3" json:"inherits,omitempty"`                          // the ended task whose writable layer and scratch directory this one takes over; unset: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -220,6 +221,13 @@ func (x *PrepareTask) GetOwnerProven() bool {
 	return false
 }
 
+func (x *PrepareTask) GetInherits() *TaskId {
+	if x != nil {
+		return x.Inherits
+	}
+	return nil
+}
+
 type TaskPrepared struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -276,7 +284,8 @@ type StartTask struct {
 	JobName       string                 `protobuf:"bytes,6,opt,name=job_name,json=jobName,proto3" json:"job_name,omitempty"`
 	Run           int32                  `protobuf:"varint,7,opt,name=run,proto3" json:"run,omitempty"`
 	Node          string                 `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`
-	Uid           uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"` // same as in PrepareTask
+	Uid           uint32                 `protobuf:"varint,9,opt,name=uid,proto3" json:"uid,omitempty"`             // same as in PrepareTask
+	Inherited     *Inherited             `protobuf:"bytes,20,opt,name=inherited,proto3" json:"inherited,omitempty"` // same as in Commit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -372,6 +381,13 @@ func (x *StartTask) GetUid() uint32 {
 		return x.Uid
 	}
 	return 0
+}
+
+func (x *StartTask) GetInherited() *Inherited {
+	if x != nil {
+		return x.Inherited
+	}
+	return nil
 }
 
 type TaskStarted struct {
@@ -2022,7 +2038,7 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"synapse.v1\x1a\x14messages/names.proto\x1a\x12messages/job.proto\x1a\x13messages/gang.proto\"E\n" +
 	"\x06TaskId\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x12\n" +
-	"\x04rank\x18\x02 \x01(\x05R\x04rank\"\xe0\x01\n" +
+	"\x04rank\x18\x02 \x01(\x05R\x04rank\"\x90\x02\n" +
 	"\vPrepareTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12'\n" +
@@ -2030,9 +2046,10 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\x05grant\x18\x04 \x01(\v2\x11.synapse.v1.GrantR\x05grant\x12\x10\n" +
 	"\x03uid\x18\x05 \x01(\rR\x03uid\x12\x14\n" +
 	"\x05owner\x18\x06 \x01(\tR\x05owner\x12!\n" +
-	"\fowner_proven\x18\a \x01(\bR\vownerProven\"2\n" +
+	"\fowner_proven\x18\a \x01(\bR\vownerProven\x12.\n" +
+	"\binherits\x18\x14 \x01(\v2\x12.synapse.v1.TaskIdR\binherits\"2\n" +
 	"\fTaskPrepared\x12\"\n" +
-	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\x9e\x02\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\xd3\x02\n" +
 	"\tStartTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12'\n" +
@@ -2044,7 +2061,8 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\bjob_name\x18\x06 \x01(\tR\ajobName\x12\x10\n" +
 	"\x03run\x18\a \x01(\x05R\x03run\x12\x12\n" +
 	"\x04node\x18\b \x01(\tR\x04node\x12\x10\n" +
-	"\x03uid\x18\t \x01(\rR\x03uid\"P\n" +
+	"\x03uid\x18\t \x01(\rR\x03uid\x123\n" +
+	"\tinherited\x18\x14 \x01(\v2\x15.synapse.v1.InheritedR\tinherited\"P\n" +
 	"\vTaskStarted\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2218,61 +2236,64 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*JobSpec)(nil),        // 33: synapse.v1.JobSpec
 	(*Grant)(nil),          // 34: synapse.v1.Grant
 	(*Rendezvous)(nil),     // 35: synapse.v1.Rendezvous
-	(*Exit)(nil),           // 36: synapse.v1.Exit
-	(Cause)(0),             // 37: synapse.v1.Cause
-	(*RankSaved)(nil),      // 38: synapse.v1.RankSaved
-	(*RankState)(nil),      // 39: synapse.v1.RankState
-	(*Use)(nil),            // 40: synapse.v1.Use
-	(*LogTime)(nil),        // 41: synapse.v1.LogTime
-	(*StopSpec)(nil),       // 42: synapse.v1.StopSpec
+	(*Inherited)(nil),      // 36: synapse.v1.Inherited
+	(*Exit)(nil),           // 37: synapse.v1.Exit
+	(Cause)(0),             // 38: synapse.v1.Cause
+	(*RankSaved)(nil),      // 39: synapse.v1.RankSaved
+	(*RankState)(nil),      // 40: synapse.v1.RankState
+	(*Use)(nil),            // 41: synapse.v1.Use
+	(*LogTime)(nil),        // 42: synapse.v1.LogTime
+	(*StopSpec)(nil),       // 43: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
 	32, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
 	1,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
 	33, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
 	34, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
-	1,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
-	1,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
-	33, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
-	34, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
-	35, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
-	1,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
-	1,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
-	36, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
-	1,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
-	1,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
-	1,  // 14: synapse.v1.WarnTask.id:type_name -> synapse.v1.TaskId
-	37, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
-	1,  // 16: synapse.v1.TaskWarned.id:type_name -> synapse.v1.TaskId
-	1,  // 17: synapse.v1.TaskSaved.id:type_name -> synapse.v1.TaskId
-	38, // 18: synapse.v1.TaskSaved.saved:type_name -> synapse.v1.RankSaved
-	1,  // 19: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
-	1,  // 20: synapse.v1.TaskProgress.id:type_name -> synapse.v1.TaskId
-	13, // 21: synapse.v1.TaskProgress.metrics:type_name -> synapse.v1.Metric
-	39, // 22: synapse.v1.TaskProgress.state:type_name -> synapse.v1.RankState
-	40, // 23: synapse.v1.TaskProgress.use:type_name -> synapse.v1.Use
-	1,  // 24: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 25: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
-	1,  // 26: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 27: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	41, // 28: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
-	1,  // 29: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
-	1,  // 30: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
-	1,  // 31: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	1,  // 32: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	36, // 33: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	42, // 34: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	23, // 35: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	25, // 36: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
-	0,  // 37: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
-	32, // 38: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
-	25, // 39: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
-	32, // 40: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	1,  // 4: synapse.v1.PrepareTask.inherits:type_name -> synapse.v1.TaskId
+	1,  // 5: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
+	1,  // 6: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
+	33, // 7: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
+	34, // 8: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
+	35, // 9: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
+	36, // 10: synapse.v1.StartTask.inherited:type_name -> synapse.v1.Inherited
+	1,  // 11: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
+	1,  // 12: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
+	37, // 13: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
+	1,  // 14: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
+	1,  // 15: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
+	1,  // 16: synapse.v1.WarnTask.id:type_name -> synapse.v1.TaskId
+	38, // 17: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
+	1,  // 18: synapse.v1.TaskWarned.id:type_name -> synapse.v1.TaskId
+	1,  // 19: synapse.v1.TaskSaved.id:type_name -> synapse.v1.TaskId
+	39, // 20: synapse.v1.TaskSaved.saved:type_name -> synapse.v1.RankSaved
+	1,  // 21: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
+	1,  // 22: synapse.v1.TaskProgress.id:type_name -> synapse.v1.TaskId
+	13, // 23: synapse.v1.TaskProgress.metrics:type_name -> synapse.v1.Metric
+	40, // 24: synapse.v1.TaskProgress.state:type_name -> synapse.v1.RankState
+	41, // 25: synapse.v1.TaskProgress.use:type_name -> synapse.v1.Use
+	1,  // 26: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 27: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
+	1,  // 28: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 29: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
+	42, // 30: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
+	1,  // 31: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
+	1,  // 32: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
+	1,  // 33: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	1,  // 34: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	37, // 35: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	43, // 36: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	23, // 37: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	25, // 38: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
+	0,  // 39: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
+	32, // 40: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
+	25, // 41: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
+	32, // 42: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }

@@ -94,6 +94,18 @@ func (m *PrepareTask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Inherits != nil {
+		size, err := m.Inherits.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
+	}
 	if m.OwnerProven {
 		i--
 		if m.OwnerProven {
@@ -228,6 +240,18 @@ func (m *StartTask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Inherited != nil {
+		size, err := m.Inherited.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
 	}
 	if m.Uid != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
@@ -1893,6 +1917,10 @@ func (m *PrepareTask) SizeVT() (n int) {
 	if m.OwnerProven {
 		n += 2
 	}
+	if m.Inherits != nil {
+		l = m.Inherits.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1950,6 +1978,10 @@ func (m *StartTask) SizeVT() (n int) {
 	}
 	if m.Uid != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Uid))
+	}
+	if m.Inherited != nil {
+		l = m.Inherited.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

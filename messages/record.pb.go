@@ -1798,9 +1798,11 @@ type End struct {
 	AtUnixMs int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // by the wall clock, only for display
 	// Time since the barrier, by the leader's steady clock. 0 if the attempt had not passed the barrier, or if an older
 	// version wrote this.
-	RanMs         int64       `protobuf:"varint,6,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`
-	Preemption    *Preemption `protobuf:"bytes,7,opt,name=preemption,proto3" json:"preemption,omitempty"` // set only if the cause is a preemption
-	Stall         *Stall      `protobuf:"bytes,11,opt,name=stall,proto3" json:"stall,omitempty"`          // set only if the attempt was ended because of a hang
+	RanMs      int64       `protobuf:"varint,6,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`
+	Preemption *Preemption `protobuf:"bytes,7,opt,name=preemption,proto3" json:"preemption,omitempty"` // set only if the cause is a preemption
+	Stall      *Stall      `protobuf:"bytes,11,opt,name=stall,proto3" json:"stall,omitempty"`          // set only if the attempt was ended because of a hang
+	// The nodes keep the resources for the next attempt, for this time after the last exit. 0: they do not.
+	HoldMs        int64 `protobuf:"varint,20,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1889,6 +1891,13 @@ func (x *End) GetStall() *Stall {
 		return x.Stall
 	}
 	return nil
+}
+
+func (x *End) GetHoldMs() int64 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
 }
 
 // Saved is the last checkpoint that the gang of an attempt has acknowledged.
@@ -2079,7 +2088,12 @@ type AttemptRecord struct {
 	// The end that a user requested together with a checkpoint. It comes after the checkpoint. Unset: none.
 	Pending *End `protobuf:"bytes,25,opt,name=pending,proto3" json:"pending,omitempty"`
 	// Written with the end. Unset: no request to save was open, or an older version wrote this.
-	Missed        *MissedSave `protobuf:"bytes,34,opt,name=missed,json=missed_checkpoint,proto3" json:"missed,omitempty"`
+	Missed    *MissedSave `protobuf:"bytes,34,opt,name=missed,json=missed_checkpoint,proto3" json:"missed,omitempty"`
+	Inherited *Inherited  `protobuf:"bytes,50,opt,name=inherited,proto3" json:"inherited,omitempty"` // the attempt that this one continues in place; unset: none
+	// Time from the barrier of the first attempt in this place until COMMIT, which counts against the time limit.
+	InPlaceMs     int64 `protobuf:"varint,52,opt,name=in_place_ms,json=inPlaceMs,proto3" json:"in_place_ms,omitempty"`
+	QuickRestarts int32 `protobuf:"varint,53,opt,name=quick_restarts,json=quickRestarts,proto3" json:"quick_restarts,omitempty"` // restarts in place before this attempt that each came soon after the one before
+	StoppingMs    int64 `protobuf:"varint,54,opt,name=stopping_ms,json=stoppingMs,proto3" json:"stopping_ms,omitempty"`          // time from the end of the attempt in this place before until COMMIT; 0: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2231,6 +2245,34 @@ func (x *AttemptRecord) GetMissed() *MissedSave {
 		return x.Missed
 	}
 	return nil
+}
+
+func (x *AttemptRecord) GetInherited() *Inherited {
+	if x != nil {
+		return x.Inherited
+	}
+	return nil
+}
+
+func (x *AttemptRecord) GetInPlaceMs() int64 {
+	if x != nil {
+		return x.InPlaceMs
+	}
+	return 0
+}
+
+func (x *AttemptRecord) GetQuickRestarts() int32 {
+	if x != nil {
+		return x.QuickRestarts
+	}
+	return 0
+}
+
+func (x *AttemptRecord) GetStoppingMs() int64 {
+	if x != nil {
+		return x.StoppingMs
+	}
+	return 0
 }
 
 // NodeRecord is the record of one node.
@@ -3142,7 +3184,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\rsince_unix_ms\x18\x05 \x01(\x03R\vsinceUnixMs\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x03R\x04step\x12\x12\n" +
 	"\x04text\x18\a \x01(\tR\x04text\x12\x10\n" +
-	"\x03why\x18\b \x01(\tR\x03why\"\x84\x02\n" +
+	"\x03why\x18\b \x01(\tR\x03why\"\x9d\x02\n" +
 	"\x03End\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x12\n" +
@@ -3154,7 +3196,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\n" +
 	"preemption\x18\a \x01(\v2\x16.synapse.v1.PreemptionR\n" +
 	"preemption\x12'\n" +
-	"\x05stall\x18\v \x01(\v2\x11.synapse.v1.StallR\x05stall\"j\n" +
+	"\x05stall\x18\v \x01(\v2\x11.synapse.v1.StallR\x05stall\x12\x17\n" +
+	"\ahold_ms\x18\x14 \x01(\x03R\x06holdMs\"j\n" +
 	"\x05Saved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x1c\n" +
@@ -3169,7 +3212,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\facknowledged\x18\x04 \x01(\x05R\facknowledged\x12\x1a\n" +
 	"\brequired\x18\x05 \x01(\x05R\brequired\x12\x12\n" +
 	"\x04rank\x18\x06 \x01(\x05R\x04rank\x12\x18\n" +
-	"\aproblem\x18\a \x01(\tR\aproblem\"\xc3\x05\n" +
+	"\aproblem\x18\a \x01(\tR\aproblem\"\xe0\x06\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
@@ -3190,7 +3233,12 @@ const file_messages_record_proto_rawDesc = "" +
 	"\averdict\x18\x14 \x01(\v2\x13.synapse.v1.VerdictR\averdict\x12'\n" +
 	"\x05saved\x18\x18 \x01(\v2\x11.synapse.v1.SavedR\x05saved\x12)\n" +
 	"\apending\x18\x19 \x01(\v2\x0f.synapse.v1.EndR\apending\x129\n" +
-	"\x06missed\x18\" \x01(\v2\x16.synapse.v1.MissedSaveR\x11missed_checkpoint\"\xd2\x05\n" +
+	"\x06missed\x18\" \x01(\v2\x16.synapse.v1.MissedSaveR\x11missed_checkpoint\x123\n" +
+	"\tinherited\x182 \x01(\v2\x15.synapse.v1.InheritedR\tinherited\x12\x1e\n" +
+	"\vin_place_ms\x184 \x01(\x03R\tinPlaceMs\x12%\n" +
+	"\x0equick_restarts\x185 \x01(\x05R\rquickRestarts\x12\x1f\n" +
+	"\vstopping_ms\x186 \x01(\x03R\n" +
+	"stoppingMs\"\xd2\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -3374,7 +3422,8 @@ var file_messages_record_proto_goTypes = []any{
 	(Wait)(0),               // 41: synapse.v1.Wait
 	(Cause)(0),              // 42: synapse.v1.Cause
 	(*Rendezvous)(nil),      // 43: synapse.v1.Rendezvous
-	(*Announcement)(nil),    // 44: synapse.v1.Announcement
+	(*Inherited)(nil),       // 44: synapse.v1.Inherited
+	(*Announcement)(nil),    // 45: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
 	33, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
@@ -3425,30 +3474,31 @@ var file_messages_record_proto_depIdxs = []int32{
 	21, // 45: synapse.v1.AttemptRecord.saved:type_name -> synapse.v1.Saved
 	20, // 46: synapse.v1.AttemptRecord.pending:type_name -> synapse.v1.End
 	22, // 47: synapse.v1.AttemptRecord.missed:type_name -> synapse.v1.MissedSave
-	35, // 48: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	44, // 49: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	6,  // 50: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	6,  // 51: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	6,  // 52: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	6,  // 53: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	6,  // 54: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	6,  // 55: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	3,  // 56: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	35, // 57: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	26, // 58: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	32, // 59: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	31, // 60: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	30, // 61: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
-	4,  // 62: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
-	42, // 63: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
-	5,  // 64: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
-	28, // 65: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
-	29, // 66: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
-	67, // [67:67] is the sub-list for method output_type
-	67, // [67:67] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	44, // 48: synapse.v1.AttemptRecord.inherited:type_name -> synapse.v1.Inherited
+	35, // 49: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	45, // 50: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	6,  // 51: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	6,  // 52: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	6,  // 53: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	6,  // 54: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	6,  // 55: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	6,  // 56: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	3,  // 57: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	35, // 58: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	26, // 59: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	32, // 60: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	31, // 61: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	30, // 62: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	4,  // 63: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	42, // 64: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	5,  // 65: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	28, // 66: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	29, // 67: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }

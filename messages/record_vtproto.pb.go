@@ -1344,6 +1344,13 @@ func (m *End) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.HoldMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HoldMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa0
+	}
 	if m.Stall != nil {
 		size, err := m.Stall.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1558,6 +1565,39 @@ func (m *AttemptRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.StoppingMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StoppingMs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xb0
+	}
+	if m.QuickRestarts != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QuickRestarts))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xa8
+	}
+	if m.InPlaceMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.InPlaceMs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xa0
+	}
+	if m.Inherited != nil {
+		size, err := m.Inherited.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x92
 	}
 	if m.Missed != nil {
 		size, err := m.Missed.MarshalToSizedBufferVT(dAtA[:i])
@@ -2958,6 +2998,9 @@ func (m *End) SizeVT() (n int) {
 		l = m.Stall.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.HoldMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.HoldMs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3087,6 +3130,19 @@ func (m *AttemptRecord) SizeVT() (n int) {
 	if m.Missed != nil {
 		l = m.Missed.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Inherited != nil {
+		l = m.Inherited.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.InPlaceMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.InPlaceMs))
+	}
+	if m.QuickRestarts != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.QuickRestarts))
+	}
+	if m.StoppingMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.StoppingMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -30,11 +30,11 @@ func (x *JobRecord) Revise() *JobRecord {
 // Revise returns the next version of an attempt's record.
 func (x *AttemptRecord) Revise() *AttemptRecord {
 	return &AttemptRecord{
-		Job: x.Job, Token: x.Token, Run: x.Run, Places: x.Places, Rendezvous: x.Rendezvous,
-		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, Told: x.Told,
-		StartByLeftMs: x.StartByLeftMs, Victims: x.Victims, ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs,
-		Verdict: x.Verdict, Saved: x.Saved, Pending: x.Pending, Missed: x.Missed,
-		unknownFields: x.unknownFields,
+		Job: x.Job, Token: x.Token, Run: x.Run, Places: x.Places, Rendezvous: x.Rendezvous, StartByLeftMs: x.StartByLeftMs,
+		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, Told: x.Told, Victims: x.Victims,
+		ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs, Verdict: x.Verdict, Saved: x.Saved, Pending: x.Pending,
+		Missed: x.Missed, Inherited: x.Inherited, InPlaceMs: x.InPlaceMs, QuickRestarts: x.QuickRestarts,
+		StoppingMs: x.StoppingMs, unknownFields: x.unknownFields,
 	}
 }
 

@@ -359,6 +359,9 @@ func (x *JobSpec) validTimes() error {
 	if r := x.GetRestart(); r.GetNever() && r.GetLimit() > 0 {
 		return refuse("restart.limit", "a job that never restarts cannot have a restart limit", "omit one of them")
 	}
+	if err := x.GetRestart().validInPlace(); err != nil {
+		return err
+	}
 	return first(
 		duration("time_limit_ms", x.GetTimeLimitMs()),
 		between("begin_unix_ms", x.GetBeginUnixMs(), 0, MaxTimeUnixMs),
@@ -371,6 +374,20 @@ func (x *JobSpec) validTimes() error {
 		duration("stop_when_lost_ms", x.GetStopWhenLostMs()),
 		duration("checkpoint_ms", x.GetCheckpointMs()),
 	)
+}
+
+// validInPlace checks the restart in place.
+func (x *RestartSpec) validInPlace() error {
+	switch {
+	case x.GetInPlace() && x.GetNever():
+		return refuse("restart.in_place", "a job that never restarts cannot restart in place", "omit one of them")
+	case x.GetInPlace() && x.GetLimit() == 0:
+		return refuse("restart.in_place", "needs a restart limit of at least 1", "set restart.limit, for example to 3")
+	case x.GetInPlaceGraceMs() != 0 && !x.GetInPlace():
+		return refuse("restart.in_place_grace_ms", "is only used for a restart in place",
+			"set restart.inPlace, or use stop.grace")
+	}
+	return duration("restart.in_place_grace_ms", x.GetInPlaceGraceMs())
 }
 
 // deafTo lists the signals that a task cannot handle, because they end or stop it.

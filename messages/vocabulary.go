@@ -28,8 +28,12 @@ const (
 	// VocabularyCheckpoint adds requests to save a checkpoint. An older agent would stop the tasks without a request.
 	VocabularyCheckpoint = 7
 
+	// VocabularyInPlace adds allocations that are kept after the last exit, for a restart in place. An older agent
+	// frees them, so the job waits in the queue instead.
+	VocabularyInPlace = 8
+
 	// Vocabulary is the highest number.
-	Vocabulary = VocabularyCheckpoint
+	Vocabulary = VocabularyInPlace
 )
 
 // VocabularyOf returns the vocabulary that an agent needs to run a job. An older agent would ignore a part of the job.

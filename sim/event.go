@@ -128,6 +128,7 @@ func newInvariants() []Invariant {
 		newLentIsBack(), newWarnedInTime(), newNeverOver(), newNotInVain(), newFreedIsKept(),
 		newPreemptionsEnd(), newAfterKept(), newHarmsItself(), newArrayKept(), newOnce(), newWellFirst(),
 		newExecInRunning(), newGPUTimeCounted(), newBarrierFailed(), newOwnersKept(), newSavedFirst(), newHangNamed(),
+		newHeirTakesOver(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(), newIdleNamed(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

@@ -216,6 +216,7 @@ func (w *World) baseSpec(longest time.Duration) *messages.JobSpec {
 	w.warnings(spec, &run)
 	w.saveRequests(spec, &run)
 	w.hangs(spec, &run)
+	w.staysInPlace(spec, &run)
 	w.chooses(spec)
 	spec.Command = run.command()
 	if len(w.client.jobs)%16 == 9 { // no random number is drawn

@@ -61,6 +61,8 @@ type Options struct {
 	Shares bool
 	// Hangs makes some gangs hang.
 	Hangs bool
+	// InPlace makes half of the jobs restart in place, and more of their tasks fail.
+	InPlace bool
 	// Prompt removes chance from durations, for replays of records. Each duration is Latency, a step takes no time,
 	// clocks are exact, and a pass runs after all other occurrences of its instant.
 	Prompt  bool

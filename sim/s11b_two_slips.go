@@ -37,6 +37,9 @@ func (c *twoSlips) Step(w *World, e *Event) {
 // cases are allowed: a job that was admitted before the second slip was known, and a job that leaves before other jobs
 // for which the guarantee waits anyway.
 func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
+	if a.Inherited != nil {
+		return // it keeps the nodes that it has, and takes no others
+	}
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
 		if g.promise.Slips < mostSlips || id == a.Job || s.decided.since(g.said) < w.constants.ReservationTTL+10e9 {

@@ -47,9 +47,10 @@ type World struct {
 	store       *storage
 	books       *books
 	uids        uidLook
-	steps       map[saveKey]int64 // steps that gangs save on request
-	hung        hungGangs         // the gangs that hang
-	loss        loss              // records that restores have removed from the store
+	steps       map[saveKey]int64          // steps that gangs save on request
+	hung        hungGangs                  // the gangs that hang
+	inPlace     map[topology.Token]instant // by heir: the first barrier in its place
+	loss        loss                       // records that restores have removed from the store
 	client      *client
 	old         *published.Version // vocabulary of processes of the previous version
 	ledByOld    bool               // such a process leads, or led last
@@ -120,6 +121,7 @@ func NewWorld(o Options) (*World, error) {
 		sharing:   sharing{source: seed.fork("sharing"), owners: seed.fork("owners")},
 		endpoints: map[string]*endpoint{}, steps: map[saveKey]int64{}, counters: map[string]int64{}, edges: map[Taken]int{},
 		hung:     hungGangs{},
+		inPlace:  map[topology.Token]instant{},
 		running:  map[topology.Token]int{},
 		checking: !o.Unchecked,
 	}

@@ -27,6 +27,7 @@ var wallUses = map[string]wallUse{
 	"actors/leader/job/job.go":          {2, "when a run started and ended, as people see it"},
 	"actors/leader/job/facts.go":        {2, "the same of an exit that nobody saw"},
 	"actors/leader/job/hang.go":         {1, "since when a rank has stopped, as people see it"},
+	"actors/leader/job/heir.go":         {1, "when a restart in place was committed, as people see it"},
 	"actors/leader/job/outcome.go":      {2, "a job's end and how long it ran, as people see it"},
 	"actors/leader/job/saving.go":       {3, "when a checkpoint was requested, saved and due, as people see it"},
 	"actors/leader/job/update.go":       {1, "when somebody asked for a change, as people see it"},

@@ -65,6 +65,40 @@ func (l *Ledger) End(t Token) {
 	l.version++
 }
 
+// Renew gives an allocation whose ranks have all ended another rendezvous port, for its heir. A late packet for the old
+// port then reaches nobody. If no other port is free, the allocation keeps its port.
+func (l *Ledger) Renew(t Token) {
+	s := l.must(t, "renew", AllocationStopping)
+	if s.Port == 0 {
+		return
+	}
+	if port := l.ports.next(l.slices); port != 0 {
+		s.Port = port
+		l.version++
+	}
+}
+
+// Inherit passes the resources of an allocation whose ranks have all ended to the next attempt of its job, which is
+// committed from then on. The ended allocation leaves a tombstone. Nothing becomes free in between.
+func (l *Ledger) Inherit(from, heir Token, now int64) *Allocation {
+	s := l.must(from, "inherit", AllocationStopping)
+	if !s.AllGone() || l.tombs.past(heir).Over() || l.Allocation(heir) != nil {
+		panic(fmt.Sprintf("ledger: %v inherits from %v: not all exits are confirmed, or the heir is not new", heir, from))
+	}
+	l.post(s, -1)
+	l.remove(from)
+	l.tombs.add(from, true, now)
+	own := &Allocation{Token: heir, Job: s.Job, State: AllocationCommitted, Port: s.Port, amount: s.amount, held: s.held}
+	own.Grants = slices.Clone(s.Grants)
+	for i := range own.Grants {
+		own.Grants[i].Gone = false
+	}
+	l.insert(own)
+	l.post(own, 1)
+	l.version++
+	return own
+}
+
 // Abort ends a token that was at most reserved. It also leaves a tombstone for an unknown token, because its Reserve
 // may still arrive. A token below the tombstones' floor gets none, because a tombstone would wrongly say that the token
 // never ran.

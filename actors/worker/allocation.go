@@ -28,6 +28,8 @@ type nodeAllocation struct {
 	reserved  actors.Instant       // reservation time by the clock of this boot; 0: an older agent reserved it
 	start     *messages.Start      // the Start that this incarnation received
 	roster    roster               // the received part of its list
+	hold      keeping              // for the job's next attempt
+	inherited *messages.Inherited  // the attempt that it continues in place, set at Commit; nil: none
 	despite   bool                 // the leader wants it here although checks of the node fail
 	asked     bool                 // the launcher was asked to check the node before the preparation …
 	checked   bool                 // … and has done so
@@ -197,6 +199,7 @@ func (n *Node) changed(s *nodeAllocation) { s.unsaved = n.change() }
 // settle is the only function that advances an allocation. It does the work of the present state and sends news, unless
 // these still wait for the disk.
 func (n *Node) settle(ctx actor.Context, s *nodeAllocation) {
+	n.awaitHeir(ctx, s)
 	if s.unsaved != 0 {
 		return
 	}
@@ -252,6 +255,13 @@ func (n *Node) tellNews(ctx actor.Context, s *nodeAllocation) {
 			fresh, ages = append(fresh, r.exit), append(ages, r.age(n.p.Clock.Now()))
 		}
 	}
+	if s.kept() {
+		if !s.hold.shown {
+			s.hold.shown = true
+			n.tellEnded(ctx, s)
+		}
+		return
+	}
 	if state == topology.AllocationEnded {
 		if before != state {
 			n.tellEnded(ctx, s)
@@ -281,11 +291,19 @@ func (n *Node) tellStarted(ctx actor.Context, s *nodeAllocation) {
 
 func (n *Node) tellEnded(ctx actor.Context, s *nodeAllocation) {
 	exits, ages := s.exits(n.p.Clock.Now())
-	n.tell(ctx, s.page.Job, &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
+	ended := &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages}
+	if s.kept() {
+		ended.Held, ended.NextPort = true, s.page.Port
+	}
+	n.tell(ctx, s.page.Job, ended)
 }
 
 // answer sends all reached states of an allocation again. States that wait for the disk are sent later.
 func (n *Node) answer(ctx actor.Context, s *nodeAllocation) {
+	if s.hold.shown {
+		n.tellEnded(ctx, s)
+		return
+	}
 	switch s.shown {
 	case topology.AllocationReserved:
 		if s.page.State == topology.AllocationReserved {

@@ -20,6 +20,8 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 	switch {
 	case m.Spec == nil:
 		n.p.Host.Count("node.malformed", 1)
+	case s == nil && m.Inherited != nil:
+		n.inherit(ctx, token, job, m)
 	case s == nil:
 		n.refuseUnknown(ctx, token, job)
 	case s.shown == topology.AllocationReserved && n.hindered() != "":
@@ -91,7 +93,9 @@ func (n *Node) onRankPrepared(ctx actor.Context, m rankPrepared) {
 	if s == nil {
 		return
 	}
-	s.rank(m.key.Rank).prepared = true
+	r := s.rank(m.key.Rank)
+	r.prepared = true
+	n.forgetBequest(ctx, s, r)
 	n.reached(ctx, s)
 }
 

@@ -171,6 +171,8 @@ func (n *Node) onOwn(ctx actor.Context, m any) {
 		n.onReportDue(ctx)
 	case expiryDue:
 		n.onExpiryDue(m)
+	case holdOver:
+		n.onHoldOver(ctx, m)
 	case leadLate:
 		n.onLeadLate(ctx, m)
 	case actors.ResendDue:
@@ -196,7 +198,7 @@ func (n *Node) spawnTask(ctx actor.Context, s *nodeAllocation, i int, spawned bo
 		key: topology.TaskKey{Token: s.page.Token, Rank: r.rank}, id: r.id, job: s.page.Job, node: n.p.Node, spec: s.spec,
 		uid:   s.uid,
 		owner: s.owner, proven: s.proven,
-		grant: s.grants[i], spawned: spawned,
+		grant: s.grants[i], spawned: spawned, inherits: s.bequestTo(r), inherited: s.inherited,
 	}
 	name := s.page.Token.AppendTo(append(make([]byte, 0, 32), "task-"...))
 	name = strconv.AppendInt(append(name, '-'), int64(r.rank), 10)

@@ -115,6 +115,7 @@ var (
 	causeField   = ofAllocation.ByName("cause").Number()
 	exitsField   = ofAllocation.ByName("exits").Number()
 	beganField   = ofAllocation.ByName("gone_began_ns").Number()
+	heldField    = ofAllocation.ByName("held_until_ns").Number()
 )
 
 // appendRecord appends a SliceRecord to a LedgerRecord in two parts, which a reader merges. The fields that never
@@ -125,6 +126,7 @@ func (s *nodeAllocation) appendRecord(data []byte, part *[]byte) []byte {
 		s.fixed = append(messages.Bytes(&messages.SliceRecord{
 			Token: s.wire, Job: string(s.page.Job), RendezvousPort: s.page.Port, Spec: s.spec, Grants: s.grants,
 			Uid: s.uid, Owner: s.owner, OwnerProven: s.proven, ReservedNs: int64(s.reserved), DespiteUnwell: s.despite,
+			Inherited: s.inherited,
 		}), s.newer...)
 	}
 	*part = s.appendChanging((*part)[:0])
@@ -144,6 +146,10 @@ func (s *nodeAllocation) appendChanging(data []byte) []byte {
 	if began := s.goneBegan(); began > 0 {
 		data = protowire.AppendTag(data, beganField, protowire.VarintType)
 		data = protowire.AppendVarint(data, uint64(began))
+	}
+	if s.hold.until > 0 {
+		data = protowire.AppendTag(data, heldField, protowire.VarintType)
+		data = protowire.AppendVarint(data, uint64(s.hold.until))
 	}
 	for i := range s.ranks {
 		if exit := s.ranks[i].exit; exit != nil {

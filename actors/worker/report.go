@@ -166,6 +166,7 @@ func (n *Node) allocationReport(s *nodeAllocation) *messages.SliceReport {
 	}
 	// The ledger shows the present state, and the allocation its state on disk.
 	r.Vacated = s.page.State == topology.AllocationEnded
+	r.Held = s.hold.shown
 	r.RendezvousPort, r.Grants, r.HeldMs = s.page.Port, s.grants, s.held(now).Milliseconds()
 	if s.page.State == topology.AllocationReserved {
 		r.ExpiresInMs = max(s.page.ExpiresAt-n.now(), 0) / 1_000_000

@@ -223,7 +223,15 @@ func (r *nodeRig) command(t *testing.T, d *datadriven.TestData) proto.Message {
 			Name: "train", Image: "img", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
 			Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30},
 		}
+		if d.HasArg("in-place") {
+			spec.Restart = &messages.RestartSpec{InPlace: true, Limit: 1}
+		}
 		m := &messages.Commit{Order: o, Spec: spec, Members: membersIn(t, d)}
+		if d.HasArg("from") {
+			var from string
+			d.ScanArgs(t, "from", &from)
+			m.Inherited = &messages.Inherited{From: messages.ToToken(tokenIn(t, d, from)), Generation: 1}
+		}
 		d.MaybeScanArgs(t, "owner", &m.Owner)
 		return m
 	case "start":
@@ -233,6 +241,7 @@ func (r *nodeRig) command(t *testing.T, d *datadriven.TestData) proto.Message {
 	case "stop":
 		m := &messages.Stop{Order: o, Cause: messages.Cause_CAUSE_CANCELLED}
 		d.MaybeScanArgs(t, "grace", &m.GraceMs)
+		d.MaybeScanArgs(t, "hold", &m.HoldMs)
 		return m
 	default:
 		return &messages.Forget{Order: o}
@@ -314,6 +323,9 @@ func spoken(m any) string {
 		add("%s", exitWords(m.Exits))
 	case *messages.Ended:
 		add("%s", exitWords(m.Exits))
+		if m.Held {
+			add("held, next port %d", m.NextPort)
+		}
 	case *messages.Hello:
 		add("epoch=%d of %q [%s]", m.Epoch, m.ClusterId, reportWords(m.Ledger))
 	case *messages.Heartbeat:
@@ -321,6 +333,9 @@ func spoken(m any) string {
 	case *messages.Report:
 		add("epoch=%d [%s]", m.Epoch, reportWords(m.Ledger))
 	case *messages.PrepareTask:
+		if from := m.Inherits; from != nil {
+			add("takes over %d.%d/%d", from.Token.Epoch, from.Token.Counter, from.Rank)
+		}
 		if m.Owner != "" {
 			add("of %s", m.Owner)
 		}
@@ -370,6 +385,9 @@ func reportWords(l *messages.LedgerReport) string {
 		if s.Vacated {
 			word += " vacated"
 		}
+		if s.Held {
+			word += " held"
+		}
 		if s.RanMs > 0 {
 			word += fmt.Sprintf(" ran %dms", s.RanMs)
 		}
@@ -410,6 +428,9 @@ func recordWords(data []byte) string {
 		}
 		if len(s.Exits) > 0 {
 			words[len(words)-1] += " " + exitWords(s.Exits)
+		}
+		if s.HeldUntilNs > 0 {
+			words[len(words)-1] += fmt.Sprintf(" held until %v", time.Duration(s.HeldUntilNs))
 		}
 		if s.GoneBeganNs > 0 {
 			words[len(words)-1] += fmt.Sprintf(" began at %v", time.Duration(s.GoneBeganNs))

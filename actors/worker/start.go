@@ -114,6 +114,7 @@ func (n *Node) enterAllocation(r *messages.SliceRecord, l topology.Allocation, e
 	s.spec, s.uid, s.owner, s.proven, s.cause = r.Spec, r.Uid, r.Owner, r.OwnerProven, r.Cause
 	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
 	s.despite, s.newer = r.DespiteUnwell, messages.Newer(r)
+	s.inherited = r.Inherited
 	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all allocations have ended, and this is never sent
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
@@ -121,6 +122,9 @@ func (n *Node) enterAllocation(r *messages.SliceRecord, l topology.Allocation, e
 		if s.ranks[i].exit != nil && !n.rebooted {
 			s.ranks[i].began = actors.Instant(r.GoneBeganNs) // start of the last ended rank, the only start that counts
 		}
+	}
+	if r.HeldUntilNs > 0 && !n.rebooted && l.State == topology.AllocationStopping && s.page.AllGone() {
+		s.hold = keeping{until: actors.Instant(r.HeldUntilNs), shown: true}
 	}
 	if n.rebooted {
 		s.shown = messages.FromAllocationState(r.State)
@@ -181,7 +185,7 @@ func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
 	n.strays = map[topology.TaskKey]bool{}
 	for _, e := range tasks {
 		key := e.GetId().Key()
-		if s := n.slices[key.Token]; s != nil && s.rank(key.Rank) != nil {
+		if s := n.slices[key.Token]; s != nil && s.rank(key.Rank) != nil || e.Exit != nil && n.isBequest(key) {
 			continue
 		}
 		if e.Exit != nil {
@@ -210,6 +214,7 @@ func (n *Node) onStrayGone(ctx actor.Context, m *messages.TaskGone) {
 func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.TaskEntry) {
 	for _, l := range n.ledger.Allocations() {
 		s := n.slices[l.Token]
+		n.awaitHeir(ctx, s)
 		for i := range s.ranks {
 			r := &s.ranks[i]
 			if r.exit != nil {

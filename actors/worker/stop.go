@@ -14,6 +14,7 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	token, job := subject(m.Order)
 	s := n.slices[token]
 	if s == nil || s.page.State == topology.AllocationReserved {
+		n.releaseBefore(ctx, token, job)
 		n.drop(token)
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
 		return
@@ -30,12 +31,17 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	case topology.AllocationEnded:
 		n.answer(ctx, s)
 	case topology.AllocationStopping:
+		if s.kept() {
+			n.holdAgain(ctx, s, m)
+			return
+		}
+		s.hold.time = holdOf(s, m)
 		if grace < s.grace {
 			n.stopRanks(ctx, s, signal, grace) // the new Stop shortens the grace
 		}
 		n.answer(ctx, s)
 	default:
-		s.cause = m.Cause
+		s.cause, s.hold.time = m.Cause, holdOf(s, m)
 		n.ledger.Stop(token)
 		n.change()
 		n.stopRanks(ctx, s, signal, grace)
@@ -54,6 +60,7 @@ func (n *Node) stopRanks(ctx actor.Context, s *nodeAllocation, signal int32, gra
 		case r.pid != nil:
 			ctx.Send(r.pid, taskStop{signal, graceMs})
 		default:
+			n.forgetBequest(ctx, s, r)
 			n.noteExit(s, r, &messages.Exit{
 				Rank: int32(r.rank), Kind: messages.ExitKind_EXIT_KIND_NEVER_STARTED, AtUnixMs: n.p.Clock.WallMs(),
 			})
@@ -74,6 +81,7 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 	ctx.Stop(r.pid)
 	r.pid, r.adopting = nil, false
 	s.excuseExit(m.exit)
+	n.forgetBequest(ctx, s, r)
 	r.began = max(r.began, m.began) // an agent that started after the rank did learns the time only now
 	n.noteExit(s, r, n.boundText(s, m.exit))
 	if m.ended > 0 && m.ended < r.ended {
@@ -90,8 +98,7 @@ func (n *Node) noteExit(s *nodeAllocation, r *nodeRank, exit *messages.Exit) {
 	n.ledger.Exit(s.page.Token, r.rank)
 	n.changed(s)
 	if s.page.AllGone() {
-		n.ledger.End(s.page.Token)
-		s.start = nil
+		n.finish(s)
 	}
 	if n.disk.trouble != "" {
 		n.excuse(s)
@@ -116,6 +123,10 @@ func (n *Node) excuse(s *nodeAllocation) bool {
 func (n *Node) onForget(ctx actor.Context, m *messages.Forget) {
 	token, _ := subject(m.Order)
 	s := n.slices[token]
+	if s != nil && s.hold.shown {
+		n.ledger.End(token)
+		s.hold, s.shown = keeping{}, topology.AllocationEnded
+	}
 	if s == nil || s.shown != topology.AllocationEnded {
 		n.p.Host.Count("node.nothing_to_forget", 1)
 		return

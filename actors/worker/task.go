@@ -26,15 +26,17 @@ type Task struct {
 
 // taskWork describes the container of a Task.
 type taskWork struct {
-	key    topology.TaskKey
-	id     *messages.TaskId // the launcher's name of the task
-	job    topology.JobID
-	owner  string // of the job
-	proven bool   // the owner's name is authenticated
-	node   topology.NodeID
-	spec   *messages.JobSpec
-	uid    uint32 // UID of the container; 0: the leader gave none
-	grant  *messages.Grant
+	key       topology.TaskKey
+	id        *messages.TaskId // the launcher's name of the task
+	job       topology.JobID
+	owner     string // of the job
+	proven    bool   // the owner's name is authenticated
+	node      topology.NodeID
+	spec      *messages.JobSpec
+	uid       uint32 // UID of the container; 0: the leader gave none
+	grant     *messages.Grant
+	inherits  *messages.TaskId    // the ended task whose files it takes over; nil: none
+	inherited *messages.Inherited // as in Commit
 	// spawned reports that an earlier agent asked the launcher to start the container.
 	spawned bool
 }
@@ -139,7 +141,7 @@ func (t *Task) onPrepare(ctx actor.Context) {
 	t.become("prepare", taskPreparing)
 	t.ask(ctx, &messages.PrepareTask{
 		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Owner: t.work.owner,
-		OwnerProven: t.work.proven, Grant: t.work.grant,
+		OwnerProven: t.work.proven, Grant: t.work.grant, Inherits: t.work.inherits,
 	})
 }
 
@@ -161,6 +163,7 @@ func (t *Task) onStart(ctx actor.Context, m taskStart) {
 	t.ask(ctx, &messages.StartTask{
 		Id: t.work.id, Job: string(t.work.job), Spec: t.work.spec, Uid: t.work.uid, Grant: t.work.grant,
 		Rendezvous: m.Start.GetRendezvous(), JobName: m.Start.GetJobName(), Run: m.Start.GetRun(), Node: string(t.work.node),
+		Inherited: t.work.inherited,
 	})
 }
 

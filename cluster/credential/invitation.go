@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ const (
 	invitationsFolder = "invitations"
 	machinesFolder    = "machines"
 	InvitationPrefix  = "synapse1"
-	secretBytes       = identity.SecretBytes
+	secretBytes       = 32
 	// MaxUses limits the nodes that one join token admits.
 	MaxUses = 1024
 )
@@ -106,11 +107,26 @@ func readTicket(text string) (ticket, error) {
 
 // readText parses the text of a token of one kind.
 func readText(text, prefix string) (ticket, error) {
-	cluster, root, secret, ok := identity.SplitToken(text, prefix)
-	if !ok {
+	parts := strings.Split(strings.TrimSpace(text), ".")
+	if len(parts) != 4 || parts[0] != prefix || identity.CheckCluster(parts[1]) != nil {
 		return ticket{}, errTicket
 	}
-	return ticket{cluster: cluster, root: root, secret: secret}, nil
+	root, err := hex.DecodeString(parts[2])
+	secret, failed := hex.DecodeString(parts[3])
+	if err != nil || failed != nil || len(root) != sha256.Size || len(secret) != secretBytes {
+		return ticket{}, errTicket
+	}
+	return ticket{cluster: parts[1], root: [sha256.Size]byte(root), secret: secret}, nil
+}
+
+// finds returns the cluster's root among the certificates that a scheduler presented. It returns nil if there is none.
+func (t ticket) finds(shown []*x509.Certificate) *x509.Certificate {
+	for _, c := range shown {
+		if sha256.Sum256(c.Raw) == t.root {
+			return c
+		}
+	}
+	return nil
 }
 
 // Spend consumes one use of a join token for a node with this key. It returns the node's name and its allowed claims. A

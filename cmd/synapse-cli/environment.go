@@ -64,6 +64,9 @@ func identityTexts() []variableText {
 		one("SYNAPSE_ATTEMPT", "Token of the attempt. Compared as text, a later attempt has a greater token, so "+
 			"storage can refuse writes of earlier attempts.", "always", "00000002.00000005"),
 		one("SYNAPSE_RUN", "Number of the attempt, counted from 1.", "always", "3"),
+		one("SYNAPSE_GENERATION", "Number of restarts in place before this attempt.", "after a restart in place", "1"),
+		one("SYNAPSE_RESTART_CAUSE", "Why the attempt before ended, as a sentence.", "after a restart in place", ""),
+		one("SYNAPSE_RESTART_RANK", "The rank that failed first, or -1.", "after a restart in place", "5"),
 		one("SYNAPSE_RANK", "Rank of the task, counted from 0.", "always", "2"),
 		one("SYNAPSE_WORLD_SIZE", "Number of tasks, not of GPUs.", "always", "4"),
 		one("SYNAPSE_NODE", "Name of the node. If a gang runs on several nodes, its containers can resolve the "+

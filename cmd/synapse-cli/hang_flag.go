@@ -10,6 +10,8 @@ import (
 // This file has the flags for checkpoints and hangs.
 
 func (s *specFlags) addSaves(f *pflag.FlagSet) {
+	f.BoolVar(&s.inPlace, "in-place", false, "restart after a failure on the nodes that the job has, without waiting in "+
+		"the queue; requires --restarts")
 	f.StringVar(&s.checkpoint, "checkpoint", "",
 		"checkpoint interval, such as 10m; with keys, also a request to save, such as every=10m,signal=USR1,grace=5m")
 	f.StringVar(&s.hang, "hang", "",

@@ -29,6 +29,7 @@ type arguments struct {
 	world    string
 	shares   bool
 	hangs    bool
+	inPlace  bool
 	minutes  int
 	machines int
 	faults   string
@@ -80,6 +81,7 @@ func main() {
 	})
 	flag.BoolVar(&a.shares, "shares", false, "use queues drawn from the seed, with preemption")
 	flag.BoolVar(&a.hangs, "hangs", false, "make some gangs hang")
+	flag.BoolVar(&a.inPlace, "in-place", false, "make half of the jobs restart in place")
 	flag.StringVar(&a.lean, "lean", "", "fault sites that three of four seeds include, separated by commas")
 	flag.Func("set", "protocol constant to override, such as ResendFirst=260ms; may be repeated", func(s string) error {
 		a.set = append(a.set, s)
@@ -285,7 +287,7 @@ func (a *arguments) one(seed uint64, lean string) outcome {
 	}
 	o := sim.Options{
 		Seed: seed, World: a.world, Minutes: a.minutes, Machines: a.machines, Debug: a.debug, Unchecked: a.bare,
-		Meet: a.guided, Shares: a.shares, Hangs: a.hangs, Gaps: a.gaps,
+		Meet: a.guided, Shares: a.shares, Hangs: a.hangs, InPlace: a.inPlace, Gaps: a.gaps,
 	}
 	if len(a.set) > 0 {
 		o.Constants = &c // otherwise the seed draws some of them
@@ -365,6 +367,9 @@ func (a *arguments) replay(seed uint64, lean string) string {
 	}
 	if a.hangs {
 		add("-hangs")
+	}
+	if a.inPlace {
+		add("-in-place")
 	}
 	if a.shares {
 		add("-shares")

@@ -226,6 +226,7 @@ func TestReference(t *testing.T) {
 	one.Start.Grant.Amount.MilliCpu = 8000
 	one.Start.Spec.Checkpoint = &messages.CheckpointSpec{Signal: 10}
 	one.Start.Spec.Element = &messages.Element{Array: "k3f", Count: 1, Step: 1}
+	one.Start.Inherited = &messages.Inherited{Generation: 1, Cause: "rank 5 on node-3 exited with code 1", Rank: 5}
 	one.Helper = "/scratch/.synapse/synapse-exec"
 	one.Kubeflow = &Kubeflow{"http://127.0.0.1:7", "/scratch/token", "/scratch/ca"}
 	for _, p := range alone.Start.Rendezvous.Peers {

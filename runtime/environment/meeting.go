@@ -122,6 +122,10 @@ func (m *meeting) identity() []variable {
 		{"SYNAPSE_HOSTFILE", m.subject.Hostfile},
 		{"SYNAPSE_PROGRESS", m.subject.Progress},
 	}
+	if h := m.start.GetInherited(); h != nil {
+		own = append(own, variable{"SYNAPSE_GENERATION", number(int(h.GetGeneration()))},
+			variable{"SYNAPSE_RESTART_CAUSE", h.GetCause()}, variable{"SYNAPSE_RESTART_RANK", number(int(h.GetRank()))})
+	}
 	if m.subject.Helper != "" {
 		own = append(own, variable{"SYNAPSE_EXEC", m.subject.Helper})
 	}

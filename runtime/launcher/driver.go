@@ -42,6 +42,12 @@ type Driver interface {
 	Cleanup(t *Task) error
 }
 
+// Inheriter is a driver whose tasks can take over what an ended task has written.
+type Inheriter interface {
+	// Inherit moves the writable layer of an ended task to a new one that is not prepared yet. It can be repeated.
+	Inherit(from, to *Task) error
+}
+
 // Task describes one container to a driver.
 type Task struct {
 	Key   topology.TaskKey

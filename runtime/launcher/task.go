@@ -68,6 +68,7 @@ type task struct {
 	unwarned  bool               // a failed warning was logged
 	fetched   sync.Mutex         // guards secrets only
 	secrets   []*messages.Secret // with values, from the fetch until a supervisor has them
+	inherits  *topology.TaskKey  // the ended task whose files it takes over; nil: none
 	want      *messages.StartTask
 	stop      *messages.StopTask // it must end, regardless of other work
 	cancel    context.CancelFunc // cancels the work in the background
@@ -139,6 +140,10 @@ func (t *task) onPrepare(c *messages.PrepareTask, to *actor.PID) {
 		return
 	}
 	t.Owner, t.OwnerProven = c.Owner, c.OwnerProven
+	if c.Inherits != nil {
+		from := c.Inherits.Key()
+		t.inherits = &from
+	}
 	t.take(c)
 	t.prepare()
 }
@@ -191,6 +196,9 @@ func (t *task) makeReady(ctx context.Context) error {
 		return err
 	}
 	if err := t.makeHome(); err != nil {
+		return fault.OfMachine(err)
+	}
+	if err := t.inherit(); err != nil {
 		return fault.OfMachine(err)
 	}
 	if err := t.promise(); err != nil {

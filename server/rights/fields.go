@@ -77,7 +77,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end saved missed pending told " +
-		"start_by_left_ms victims reserving_ms preparing_ms verdict", "", ""},
+		"start_by_left_ms victims reserving_ms preparing_ms verdict inherited in_place_ms quick_restarts stopping_ms",
+		"", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago users", "", ""},
 	{"NodeUsers", "any more own_count mapped_count", "", "own mapped"},
 	{"MappedUser", "owner account uid", "", ""},
@@ -113,7 +114,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Told", "told_unix_ms expected_ms bound_ms", "", ""},
 	{"Place", "rank node grant address exit", "", "machine_id"},
 	{"Rendezvous", "address port peers roster", "", ""},
-	{"End", "cause detail rank node at_unix_ms ran_ms preemption stall", "", ""},
+	{"End", "cause detail rank node at_unix_ms ran_ms preemption stall hold_ms", "", ""},
 	// Texts that a task printed are as private as its output.
 	{"Verdict", "class rank node reason others charged repeated evidence", "explanation", ""},
 	{"Evidence", "oom_scope xids disk_full ended_by step", "kernel error frame output", ""},
@@ -140,14 +141,15 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Announcement", "total gpus place labels address port_first port_last agent_version vocabulary networks " +
 		"secret_files secret_env", "", ""},
 	{"GpuShare", "gpu_id milli", "", ""},
-	{"SliceReport", "token job state grants exits rendezvous_port expires_in_ms ran_ms exit_ages_ms held_ms vacated",
-		"", ""},
+	{"SliceReport", "token job state grants exits rendezvous_port expires_in_ms ran_ms exit_ages_ms " +
+		"held_ms vacated held", "", ""},
 	{"TopologySpec", "required preferred patience_ms", "", ""},
 	{"EnvVar", "name value", "", ""},
 	{"Mount", "source target read_only", "", ""},
 	{"StopSpec", "signal grace_ms", "", ""},
 	{"WarnSpec", "signal ahead_ms", "", ""},
-	{"RestartSpec", "limit backoff_ms never", "", ""},
+	{"RestartSpec", "limit backoff_ms never in_place in_place_grace_ms", "", ""},
+	{"Inherited", "from generation cause rank", "", ""},
 	{"Script", "name digest size_bytes args text", "", ""},
 	{"Gpu", "id type memory_bytes bus_id minor declared fabric_domain", "", ""},
 }

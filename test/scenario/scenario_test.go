@@ -27,7 +27,7 @@
 //	       preferred=rack selector=key:value nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
 //	       patience=5s priority=1 type=H100 begin=00:30 warn=20s after=(a,b:any)
 //	       array=0-9%2; its elements are called a_0, a_1 …
-//	       user=me owner=ann [heeds] [unheard] [held]
+//	       user=me owner=ann [heeds] [unheard] [held] [in-place]
 //	       save=10s acks=file [rank0]
 //	                     asks the tasks to save before they are stopped; they acknowledge by file, by exit or never
 //	                     submits a job and waits for the answer, unless unheard; count=100 submits a hundred as name-1,

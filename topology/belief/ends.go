@@ -47,7 +47,8 @@ func (m *Machine) Held(t topology.Token) []topology.Resources {
 // does not show yet. After a node has reported that an attempt has left, its claim holds nothing.
 func (m *Machine) holds(who *Tenant) bool {
 	for i := range m.books.Allocations {
-		if s := &m.books.Allocations[i]; s.Token == who.Token {
+		s := &m.books.Allocations[i]
+		if s.Token == who.Token || s.Token == who.from && !s.Over {
 			return !s.Over
 		}
 	}

@@ -57,6 +57,7 @@ type Tenant struct {
 	version uint64                // ledger version of the node's answer; 0: no answer yet
 	claimed bool                  // no ledger that includes it has arrived
 	leaving bool                  // from version on, nothing of it is left
+	from    topology.Token        // the ended attempt whose resources it takes over; zero: none
 }
 
 // Amount returns the sum of all ranks of the attempt on the node.
@@ -117,6 +118,16 @@ func (m *Machine) Evict(t topology.Token) {
 		m.uids.Release(who.UID)
 		m.tenants = slices.DeleteFunc(m.tenants, func(other *Tenant) bool { return other == who })
 		m.tree.Touch(m.id)
+	}
+}
+
+// Inherit replaces an ended attempt whose resources the node keeps by its heir. What the node's ledgers show of the
+// ended attempt belongs to the heir from then on.
+func (m *Machine) Inherit(from topology.Token, heir *Lodger, amounts ...topology.Resources) {
+	m.Evict(from)
+	m.Lodge(heir, amounts...)
+	if t := m.Tenant(heir.Token); t != nil {
+		t.from = from
 	}
 }
 

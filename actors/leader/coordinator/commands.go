@@ -38,6 +38,7 @@ func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 		command = &messages.Commit{
 			Order: c.order(w), Spec: c.plan.Spec, Uid: c.plan.UID, Members: w.Members,
 			Owner: c.plan.Owner.GetName(), OwnerProven: c.plan.Owner.GetProven(),
+			Inherited: c.plan.Inherited,
 		}
 	case c.states.In(coordinatorStarting) && w.stage == stagePrepared:
 		if !c.overdue() {
@@ -76,6 +77,9 @@ func (c *Coordinator) reserve(w *party) *messages.Reserve {
 		DespiteUnwell: w.DespiteUnhealthy,
 	}
 }
+
+// heir reports whether the attempt continues another one in place.
+func (c *Coordinator) heir() bool { return c.plan.Inherited != nil }
 
 // meet returns the rendezvous. If an earlier leader committed the attempt, it comes from COMMIT.
 func (c *Coordinator) meet() *messages.Rendezvous {

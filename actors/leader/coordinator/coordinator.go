@@ -80,7 +80,7 @@ func New(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan
 	c.parties, c.at = make([]*party, len(plan.Targets)), make(map[topology.NodeID]*party, len(plan.Targets))
 	all := make([]party, len(plan.Targets))
 	for i, t := range plan.Targets {
-		all[i] = party{Target: t, known: plan.Resumed == nil}
+		all[i] = party{Target: t, known: plan.Resumed == nil || t.Incarnation != nil}
 		c.parties[i], c.at[t.Node] = &all[i], &all[i]
 	}
 	c.reached[stageAsked] = len(all)
@@ -131,6 +131,9 @@ func (c *Coordinator) Receive(ctx actor.Context) {
 func (c *Coordinator) onBorn(ctx actor.Context) {
 	if c.plan.Resumed != nil {
 		c.become("resume", coordinatorCommitting)
+		if c.heir() && c.plan.Targets[0].Incarnation != nil {
+			c.decided = c.p.Clock.Now()
+		}
 		c.enter(ctx, c.p.Constants.StartDeadline)
 		c.advance(ctx)
 		return
@@ -398,6 +401,8 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m protocol.Sighted) {
 		m.Allocation.GetState() < messages.SliceState_SLICE_STATE_STARTED:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w,
 			"node returned with an older agent, which would ignore the job's script or network")
+	case missing && c.heir() && w.stage < stageCommitted && c.states.In(coordinatorCommitting):
+		c.sendTo(ctx, w) // it may still keep the resources of the attempt before
 	case missing:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "node returned without the allocation")
 	case m.Allocation.GetState() > messages.SliceState_SLICE_STATE_STARTED:

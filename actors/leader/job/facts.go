@@ -45,6 +45,7 @@ func (j *Job) onFact(ctx actor.Context, m any) {
 			j.onWarned(ctx, s, m)
 		}
 	case *messages.Ended:
+		j.noteKept(ctx, token, topology.NodeID(o.Node), m.Held, m.NextPort)
 		j.noteExits(ctx, token, topology.NodeID(o.Node), protocol.ToldExits{Exits: m.Exits, AgesMs: m.AgesMs,
 			At: j.p.Clock.Now()}, true)
 	default:
@@ -172,8 +173,15 @@ func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.
 	}
 	s := j.contacts[n]
 	token := messages.FromToken(a.Token)
+	if s.keeps == token && j.keepsExits(a) {
+		return
+	}
+	version := s.version
+	if s.keeps == token { // the node frees the resources now
+		version++
+	}
 	ctx.Send(j.peers.Scheduler, protocol.Vacated{Token: token, Answers: []protocol.Answer{{Node: n,
-		Incarnation: s.incarnation, Version: s.version}}})
+		Incarnation: s.incarnation, Version: version}}})
 	if s.up && s.incarnation != nil {
 		ctx.Request(j.p.Peers.Node(n), &messages.Forget{Order: j.order(token, n, s)})
 	}
@@ -215,6 +223,7 @@ func (j *Job) stopAt(ctx actor.Context, a *messages.AttemptRecord, n topology.No
 		ctx.Request(j.p.Peers.Node(n), &messages.Stop{
 			Order: j.order(messages.FromToken(a.Token), n, s), Cause: causeToldTo(s, a.End.Cause),
 			Signal: j.rec.Spec.GetStop().GetSignal(), GraceMs: j.graceOf(a).Milliseconds(),
+			HoldMs: j.holdLeft(a),
 		})
 	}
 	return true
@@ -247,11 +256,16 @@ func (j *Job) onSighted(ctx actor.Context, m protocol.Sighted) {
 	case m.Allocation == nil && overtaken:
 		// The node has sent newer facts about the attempt.
 	case m.Allocation == nil:
+		j.noteKept(ctx, m.Token, m.Node, false, 0)
 		j.sightMissing(ctx, a, m)
 	case m.Allocation.State == messages.SliceState_SLICE_STATE_OVER:
+		j.noteKept(ctx, m.Token, m.Node, false, 0)
 		j.noteBegun(m)
 		j.noteExits(ctx, m.Token, m.Node, m.Told(), true)
 	default:
+		if m.Allocation.Held {
+			j.noteKept(ctx, m.Token, m.Node, true, m.Allocation.RendezvousPort)
+		}
 		if len(m.Allocation.Exits) > 0 {
 			j.noteExits(ctx, m.Token, m.Node, m.Told(), false)
 		}
@@ -269,6 +283,8 @@ func (j *Job) sightUnknown(ctx actor.Context, m protocol.Sighted, s *contact) {
 		return // the attempt before COMMIT: its Coordinator handles it
 	}
 	switch {
+	case m.Allocation.Held && j.att.GetEnd() == nil && m.Token == messages.FromToken(j.att.GetInherited().GetFrom()):
+		// The heir's Commit is on its way.
 	case m.Allocation.State == messages.SliceState_SLICE_STATE_RESERVED:
 		ctx.Request(j.p.Peers.Node(m.Node), &messages.Abort{Order: j.order(m.Token, m.Node, s)})
 	case m.Allocation.State == messages.SliceState_SLICE_STATE_OVER:
@@ -385,6 +401,8 @@ func (j *Job) onMoveOff(ctx actor.Context, m protocol.MoveOff) {
 	switch {
 	case j.att != nil && j.livesOn(m.Node):
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
+	case j.att.GetEnd() != nil:
+		j.barHeir(ctx)
 	case j.noteMoveOff(m):
 		j.advance(ctx)
 	}

@@ -78,6 +78,9 @@ type Job struct {
 	noOther     bool           // the gang cannot be placed without the node where it never ran
 	limitTimer  uint64         // number of the time limit's timer
 	limitFrom   actors.Instant // start of the time limit
+	placeFrom   actors.Instant // the same, set by the attempt in this place before; 0: none, or not under this leader
+	before      time.Duration  // time from there to the barrier of this attempt
+	heir        heirship
 	warning     warning
 	saving      saving
 	quiet       quiet
@@ -96,6 +99,8 @@ type contact struct {
 	since       actors.Instant // when it was last heard, if not up
 	drains      ending         // when it will be drained; zero: no drain with a deadline
 	knows       uint64         // number of the last warning to the tasks on it
+	keeps       topology.Token // the ended attempt whose resources it keeps; zero: none
+	port        int32          // rendezvous port of that attempt's heir
 }
 
 type (
@@ -167,6 +172,10 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onPromised(ctx, m)
 	case protocol.Granted:
 		j.onGranted(ctx, m)
+	case protocol.Heir:
+		j.onHeir(ctx, m)
+	case heirDue:
+		j.onHeirDue(ctx, m)
 	case protocol.Aborted:
 		j.onAborted(ctx, m)
 	case protocol.BarrierPassed:
@@ -249,40 +258,10 @@ func (j *Job) settleIn(ctx actor.Context) {
 	case jobStarting:
 		j.advance(ctx) // a cancel may be on disk that the last leader did not execute
 	case jobStopping, jobSettling:
+		j.expectHeir(ctx)
 		j.stopAll(ctx)
 		j.resend.Begin(ctx, &j.p.Ports)
 		j.advance(ctx)
-	}
-}
-
-// resume creates a Coordinator for an attempt that an earlier leader committed. A member whose end is on disk gets no
-// Commit and is not waited for.
-func (j *Job) resume(ctx actor.Context) {
-	plan := protocol.AttemptPlan{
-		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid,
-		Owner: j.rec.GetOwner(), Resumed: j.att,
-	}
-	at := map[string]int{}
-	for _, p := range j.att.Places {
-		if p.Exit != nil {
-			continue
-		}
-		i, ok := at[p.Node]
-		if !ok {
-			i = len(plan.Targets)
-			at[p.Node] = i
-			plan.Targets = append(plan.Targets, protocol.Target{Node: topology.NodeID(p.Node), MachineID: p.MachineId})
-		}
-		plan.Targets[i].Members = append(plan.Targets[i].Members, &messages.Member{Rank: p.Rank, Amount: p.Grant.Amount})
-	}
-	j.begunBefore, j.ranBefore = true, j.att.StartedUnixMs != 0
-	j.beginWatch(j.ranBefore)
-	j.ready = actors.Millis(j.att.StartByLeftMs)
-	j.coordinate(ctx, plan)
-	j.foretellResumed(ctx)
-	if j.att.StartedUnixMs != 0 {
-		j.armTimeLimit(ctx, j.p.Clock.Now()) // the entire limit, until its nodes have reported
-		j.resumeSaving(ctx)
 	}
 }
 
@@ -342,6 +321,7 @@ func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 	j.targets, j.told, j.promised, j.victims = m.Targets, m.Told, m.Promised, m.Victims
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
+	j.placeFrom = 0
 	j.startBy, j.ready = m.StartBy, m.Ready
 	if len(j.contacts) == 0 {
 		j.contacts = make(map[topology.NodeID]*contact, len(m.Targets))
@@ -419,7 +399,9 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m protocol.BarrierPassed) {
 	if j.att.StartedUnixMs == 0 {
 		j.started, j.prepared = j.p.Clock.WallMs(), m.Prepared
 	}
-	j.armTimeLimit(ctx, j.passedBarrier())
+	passed := j.passedBarrier()
+	j.armTimeLimit(ctx, j.countedFrom(passed))
+	j.before = passed.Since(j.limitFrom)
 	j.recallSaved()
 	j.foretell(ctx, j.limitFrom)
 	j.show(ctx)

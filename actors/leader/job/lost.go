@@ -91,6 +91,6 @@ func (j *Job) countLost(a *messages.AttemptRecord) {
 // recallSaved computes when the gang acknowledged its last checkpoint under an earlier leader.
 func (j *Job) recallSaved() {
 	if ran := j.att.GetSaved().GetRanMs(); j.saving.at == 0 && ran > 0 {
-		j.saving.at = min(j.limitFrom.Plus(actors.Millis(ran)), j.p.Clock.Now())
+		j.saving.at = min(j.limitFrom.Plus(j.before+actors.Millis(ran)), j.p.Clock.Now())
 	}
 }

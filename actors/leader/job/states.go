@@ -41,6 +41,7 @@ var Table = actors.Table[jobState]{Kind: actors.KindJob, Edges: []actors.Edge[jo
 	{jobStarting, "started", jobRunning},
 	{jobStarting, "ended", jobStopping},
 	{jobRunning, "ended", jobStopping},
+	{jobStopping, "inherited", jobStarting},
 	{jobStopping, "requeued", jobQueued},
 	{jobStopping, "finished", jobSettling},
 	{jobSettling, "evidence", jobOver},

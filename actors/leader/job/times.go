@@ -73,6 +73,12 @@ func (j *Job) backOff() {
 // record shows.
 func (j *Job) graceOf(a *messages.AttemptRecord) time.Duration {
 	grace := actors.GraceOf(j.rec.Spec, j.p.Constants)
+	if a.End.GetHoldMs() > 0 {
+		if own := actors.Millis(j.rec.Spec.GetRestart().GetInPlaceGraceMs()); own > 0 {
+			return own
+		}
+		return min(grace, j.p.Constants.InPlaceGrace)
+	}
 	switch a.End.GetCause() {
 	case messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_REQUEUED, messages.Cause_CAUSE_PREEMPTED:
 		return grace
@@ -149,7 +155,7 @@ func (j *Job) ranMs(a *messages.AttemptRecord) int64 {
 	if a.StartedUnixMs == 0 || (j.begunBefore || j.ranBefore) && !told {
 		return 0
 	}
-	from := j.limitFrom
+	from := j.limitFrom.Plus(j.before)
 	if !j.states.In(jobRunning) {
 		from = j.passedBarrier()
 	}

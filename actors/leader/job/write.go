@@ -87,6 +87,8 @@ func (j *Job) compose() draft {
 	switch {
 	case j.decide != nil:
 		j.draftCommit(&d)
+	case j.heir.next != nil && d.att != nil && j.awaitsHeir(&d):
+		j.draftHeir(&d)
 	case d.att != nil:
 		j.draftSaved(&d)
 		j.draftEnd(&d)
@@ -206,6 +208,7 @@ func (j *Job) draftEnd(d *draft) {
 		}
 		end.AtUnixMs, end.RanMs = j.p.Clock.WallMs(), j.ranMs(a)
 		a.End, a.Verdict, a.Missed, d.ended = end, j.judge(a, end), j.missed(end), true
+		end.HoldMs = j.holdFor(d.rec, a, end).Milliseconds()
 		notePreempted(d.rec, end, 1)
 	}
 	d.att = a
@@ -232,7 +235,7 @@ func (j *Job) draftClose(d *draft) {
 		}
 		return
 	}
-	if d.att.End == nil || !j.evidenceComplete(d.att) {
+	if d.att.End == nil || !j.evidenceComplete(d.att) || j.awaitsHeir(d) {
 		return
 	}
 	if judged := j.judgeAgain(d.att); judged != d.att {
@@ -290,6 +293,7 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	limited := d.rec.Spec.TimeLimitMs != j.rec.Spec.TimeLimitMs
 	saves := d.att.GetSaved() != j.att.GetSaved() && d.att.GetSaved() != nil
 	promises := d.firm != nil || d.rec.Promise != j.rec.Promise
+	was := j.att
 	j.rec, j.att, j.owed = d.rec, d.att, d.owed
 	starts := j.started != 0
 	if j.absorb(d); starts && j.started == 0 {
@@ -309,16 +313,21 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	}
 	if d.ended {
 		ctx.Send(j.peers.Scheduler, protocol.AttemptEnded{Job: j.id, Token: messages.FromToken(j.last.Token),
-			End: j.last.End, Saved: j.last.Saved})
+			End: j.last.End, Saved: j.last.Saved, Before: actors.Millis(j.last.InPlaceMs)})
 		j.countLost(j.last)
 	}
 	for _, n := range news {
 		j.forgetAt(ctx, n.attempt, n.node)
 	}
 	switch {
+	case d.committed && j.att.Inherited != nil:
+		j.afterHeir(ctx)
 	case d.committed:
 		j.afterCommit(ctx)
 	case d.closed:
+		if was != nil {
+			j.closeHeirless(ctx, was)
+		}
 		j.afterClose(ctx, d)
 	case d.ended:
 		j.afterEnd(ctx)
@@ -398,6 +407,7 @@ func (j *Job) afterEnd(ctx actor.Context) {
 	}
 	j.halt(ctx)
 	j.states.Become("ended", jobStopping)
+	j.expectHeir(ctx)
 	j.stopAll(ctx)
 	j.resend.Begin(ctx, &j.p.Ports)
 }
@@ -419,6 +429,7 @@ func (j *Job) afterClose(ctx actor.Context, d draft) {
 // rest runs when there is nothing to write. It ends a finished job that has no unconfirmed allocation and no
 // Coordinator that cleans up.
 func (j *Job) rest(ctx actor.Context) {
+	j.askHeir(ctx)
 	if j.states.In(jobSettling) && len(j.owed) == 0 && len(ctx.Children()) == 0 {
 		j.states.Become("evidence", jobOver)
 		j.resend.End()

@@ -76,6 +76,8 @@ type AttemptPlan struct {
 	// Resumed holds the attempt's record if an earlier leader wrote COMMIT. Members whose end is on disk are not among the
 	// Targets.
 	Resumed *messages.AttemptRecord
+	// Inherited is set if the attempt continues another one in place. Its COMMIT is on disk then.
+	Inherited *messages.Inherited
 }
 
 // Foreseen reports known facts about the end of an attempt. Job → Scheduler, and Coordinator → Scheduler for a
@@ -95,6 +97,8 @@ type AttemptEnded struct {
 	Token topology.Token
 	End   *messages.End
 	Saved *messages.Saved // nil: none of its checkpoints was acknowledged
+	// Before is how long earlier attempts in this place have run.
+	Before time.Duration
 }
 
 // The rest of this section owns exits as nodes report them, and their times.

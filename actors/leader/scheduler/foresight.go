@@ -239,6 +239,7 @@ type run struct {
 	place    int             // index in the heap, from 1; 0: not in it
 	counted  bool            // the statistics count it as running
 	ended    bool            // its end was on disk when it was read
+	kept     bool            // it has ended, and its nodes keep its resources for an heir
 
 	prepared time.Duration // time until its barrier; 0: unknown
 }

@@ -98,7 +98,9 @@ func (s *lookahead) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
 	if e == nil {
 		return
 	}
-	s.remembers(func(p policy.Rememberer) { p.Ended(m.Job, int64(actors.Millis(m.End.RanMs))) })
+	if kept := m.End.GetHoldMs() > 0; !kept {
+		s.remembers(func(p policy.Rememberer) { p.Ended(m.Job, int64(m.Before+actors.Millis(m.End.RanMs))) })
+	}
 	if protocol.IsInside(m.End) {
 		s.noteOutranked(e, e.outranked.times+1)
 	}
@@ -111,7 +113,9 @@ func (s *lookahead) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
 	} else { // it passed its barrier under an earlier leader
 		s.learnLate(e.rec, m.End)
 	}
-	if r != nil {
+	if r != nil && m.End.GetHoldMs() > 0 {
+		r.kept = true
+	} else if r != nil {
 		r.over = s.p.Clock.Now()
 		s.foresee(e)
 	}
@@ -123,7 +127,7 @@ func (s *lookahead) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
 // hearEnd reads the end of a job's latest attempt from disk if its actor failed before it could report the end.
 func (s *lookahead) hearEnd(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	r := e.run
-	if r == nil || r.over != 0 || r.ended {
+	if r == nil || r.over != 0 || r.ended || r.kept {
 		return // it was reported, or was read from the store at the takeover
 	}
 	for _, a := range attempts {

@@ -59,10 +59,9 @@ func (s *planning) onPatienceOver(ctx actor.Context, m patienceOver) {
 
 // admit sends a placement to the job, and assigns the pass's claim in the view to the attempt.
 func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
-	s.tokens++
 	now := s.p.Clock.Now()
 	told := protocol.Admit{
-		Token:   topology.Token{Epoch: s.p.Epoch, Counter: s.tokens},
+		Token:   s.newToken(),
 		Targets: make([]protocol.Target, 0, len(a.Placement.Slots)), // a node usually has one slot
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
@@ -105,6 +104,12 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	ctx.Send(e.pid, told)
 	s.waitsNoMore(ctx, a.Job) // the job may decline, and shows nothing then
 	s.doubtLater(ctx, protocol.Claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
+}
+
+// newToken returns the token of another attempt.
+func (s *base) newToken() topology.Token {
+	s.tokens++
+	return topology.Token{Epoch: s.p.Epoch, Counter: s.tokens}
 }
 
 // indispensable reports whether a gang that one node could not prepare cannot be placed without that node.

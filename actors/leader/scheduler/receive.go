@@ -19,6 +19,8 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[protocol.Withdraws]((*Scheduler).onWithdraws),
 	actors.On[protocol.Declined]((*Scheduler).onDeclined),
 	actors.On[protocol.Claim]((*Scheduler).onClaim),
+	actors.On[protocol.Inherit]((*Scheduler).onInherit),
+	actors.On[protocol.Heirless]((*Scheduler).onHeirless),
 	actors.On[protocol.Foreseen]((*Scheduler).onForeseen),
 	actors.On[protocol.PromiseWritten]((*Scheduler).onPromiseWritten),
 	actors.On[protocol.Redeemed]((*Scheduler).onRedeemed),

@@ -160,9 +160,10 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 		token := messages.FromToken(a.Token)
 		e.read = append(e.read, token)
 		if token == messages.FromToken(rec.Attempt) && (e.run == nil || e.run.token != token) {
-			s.newRun(e, &run{token: token, nodes: nodesOf(a.Places, placeNode), spec: rec.Spec, ended: a.End != nil})
+			s.newRun(e, &run{token: token, nodes: nodesOf(a.Places, placeNode), spec: rec.Spec,
+				ended: a.End != nil && !isKept(rec, a), kept: isKept(rec, a)})
 		}
-		s.lodge(e, a)
+		s.lodge(e, rec, a)
 	}
 	s.lives++
 	life := s.lives
@@ -190,13 +191,20 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 
 // lodge records where an attempt may hold resources. They stay occupied on a node until its last member there has
 // exited.
-func (s *evidence) lodge(e *livingJob, a *messages.AttemptRecord) {
+func (s *evidence) lodge(e *livingJob, rec *messages.JobRecord, a *messages.AttemptRecord) {
 	amounts := map[string][]topology.Resources{}
 	for _, p := range a.Places {
 		amounts[p.Node] = append(amounts[p.Node], messages.FromResources(p.Grant.GetAmount()))
 	}
 	who := s.tenant(e.id, messages.FromToken(a.Token))
-	for _, n := range protocol.Debtors(a) {
+	nodes := protocol.Debtors(a)
+	if isKept(rec, a) {
+		nodes = nil // all its exits may be on disk
+		for _, n := range nodesOf(a.Places, placeNode) {
+			nodes = append(nodes, string(n))
+		}
+	}
+	for _, n := range nodes {
 		if m := s.machines[topology.NodeID(n)]; m != nil {
 			m.room.Lodge(&who, amounts[n]...)
 		}

@@ -114,6 +114,8 @@ const Never = "never"
 type Restart struct {
 	Limit   any    `json:"limit,omitempty" yaml:"limit,omitempty"` // a number, or Never
 	Backoff Amount `json:"backoff,omitempty" yaml:"backoff,omitempty"`
+	InPlace bool   `json:"inPlace,omitempty" yaml:"inPlace,omitempty"`
+	Grace   Amount `json:"grace,omitempty" yaml:"grace,omitempty"`
 }
 
 // Amount is a quantity or a duration in the notation of a job file.
@@ -203,7 +205,8 @@ func Format(s *messages.JobSpec) File {
 	}
 	f.Spec.Hang = hangOf(s)
 	if t := s.GetRestart(); t != nil {
-		f.Spec.Restart = &Restart{Backoff: amount(t.GetBackoffMs(), FormatDuration)}
+		f.Spec.Restart = &Restart{Backoff: amount(t.GetBackoffMs(), FormatDuration), InPlace: t.GetInPlace(),
+			Grace: amount(t.GetInPlaceGraceMs(), FormatDuration)}
 		if t.GetNever() {
 			f.Spec.Restart.Limit = Never
 		} else if t.GetLimit() != 0 {

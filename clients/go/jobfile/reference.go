@@ -199,6 +199,10 @@ func timeTexts() []KeyText {
 		{"spec.restart.backoff", "Delay before the first restart. Each further restart doubles it, up to 10m.",
 			spanFormat, "0",
 			""},
+		{"spec.restart.inPlace", "After a failure of a task, the job restarts on the nodes and devices that it has, " +
+			"without waiting in the queue.", flagFormat, "false", "requires `restart.limit`"},
+		{"spec.restart.grace", "Time between the stop signal and SIGKILL for the other tasks before a restart in place.",
+			spanFormat, "2s, or `stop.grace` if that is shorter", "requires `restart.inPlace`"},
 		{"spec.lostGrace", "Time to wait for a lost node before the attempt ends.",
 			spanFormat, "0",
 			""},

@@ -90,6 +90,11 @@ func sections() []section {
 		{"spec.restart", []key{
 			{"limit", "restart.limit", readRestarts},
 			{"backoff", "restart.backoff_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &restart(s).BackoffMs })},
+			{"inPlace", "restart.in_place", func(r *reader, n *yaml.Node, path string) {
+				restart(r.spec).InPlace = r.boolean(n, path)
+			}},
+			{"grace", "restart.in_place_grace_ms", readAmount(ParseDuration,
+				func(s *spec) *int64 { return &restart(s).InPlaceGraceMs })},
 		}},
 	}
 }

@@ -357,6 +357,10 @@ class AttemptRecord(Message):
     saved: Optional[Saved] = one("Saved")  # unset: no checkpoint was acknowledged
     pending: Optional[End] = one("End")  # The end that a user requested together with a checkpoint. It comes after the checkpoint. Unset: none.
     missed_checkpoint: Optional[MissedSave] = one("MissedSave")  # Written with the end. Unset: no request to save was open, or an older version wrote this.
+    inherited: Optional[Inherited] = one("Inherited")  # the attempt that this one continues in place; unset: none
+    in_place_ms: int = plain("long")  # Time from the barrier of the first attempt in this place until COMMIT, which counts against the time limit.
+    quick_restarts: int = plain("int")  # restarts in place before this attempt that each came soon after the one before
+    stopping_ms: int = plain("long")  # time from the end of the attempt in this place before until COMMIT; 0: unknown
 
 
 @dataclass
@@ -545,6 +549,7 @@ class End(Message):
     ran_ms: int = plain("long")  # Time since the barrier, by the leader's steady clock. 0 if the attempt had not passed the barrier, or if an older version wrote this.
     preemption: Optional[Preemption] = one("Preemption")  # set only if the cause is a preemption
     stall: Optional[Stall] = one("Stall")  # set only if the attempt was ended because of a hang
+    hold_ms: int = plain("long")  # The nodes keep the resources for the next attempt, for this time after the last exit. 0: they do not.
 
 
 @dataclass
@@ -870,6 +875,15 @@ class IndexRange(Message):
     first: int = plain("int")
     last: int = plain("int")
     step: int = plain("int")  # 0: same as 1
+
+
+@dataclass
+class Inherited(Message):
+    """Inherited describes a restart in place: the attempt before, whose nodes, devices and files this attempt takes over. The exits of that attempt are on the leader's disk."""
+    from_: Optional[Token] = one("Token", name="from")
+    generation: int = plain("int")  # number of restarts in place before this attempt
+    cause: str = plain("str")  # why the attempt before ended
+    rank: int = plain("int")  # the rank that failed first, or -1
 
 
 @dataclass
@@ -1506,6 +1520,8 @@ class RestartSpec(Message):
     limit: int = plain("int")  # failures of tasks; failures of nodes have a separate limit
     backoff_ms: int = plain("long")
     never: bool = plain("bool")  # A task never runs twice: an attempt that may have run ends the job, whatever the cause.
+    in_place: bool = plain("bool")  # After a failure of a task, the next attempt starts on the same nodes. They keep the job's resources meanwhile.
+    in_place_grace_ms: int = plain("long")  # grace of the other tasks when one fails; 0: the default of a restart in place
 
 
 @dataclass
@@ -1596,6 +1612,7 @@ class SliceReport(Message):
     exit_ages_ms: List[int] = many("long")  # same as in Exited
     held_ms: int = plain("long")  # time since the reservation, by the node's steady clock; 0: an older version wrote this
     vacated: bool = plain("bool")  # its resources already count as free, but its end is not on disk yet
+    held: bool = plain("bool")  # it has ended, and the node keeps its resources for the next attempt
 
 
 @dataclass

@@ -259,12 +259,16 @@ func describeProcess(p *page, spec *messages.JobSpec) {
 	if spec.GetRestart().GetNever() {
 		p.line("Restarts", "never")
 	}
+	if r := spec.GetRestart(); r.GetInPlace() {
+		p.line("Restarts", fmt.Sprintf("in place, up to %d", r.GetLimit()))
+	}
 }
 
 func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.section("Attempt", fmt.Sprint(a.GetRun()))
 	p.line("Committed", when(a.GetCommittedUnixMs(), s.NowMs))
 	p.line("Started", when(a.GetStartedUnixMs(), s.NowMs))
+	p.line("In Place", inPlaceWords(a))
 	p.line("Estimated", foretold(a.GetTold(), a.GetCommittedUnixMs()))
 	if r := a.GetRendezvous(); r != nil {
 		p.line("Rendezvous", fmt.Sprintf("%s:%d", r.GetAddress(), r.GetPort()))
@@ -282,6 +286,26 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.table(func(w io.Writer) error {
 		return table(w, Style{Colour: s.Colour, Width: s.Width}, placeColumns, groups(a.GetPlaces()))
 	})
+}
+
+// inPlaceWords returns why an attempt restarted in place and how long each step took, or "" for other attempts.
+func inPlaceWords(a *messages.AttemptRecord) string {
+	h := a.GetInherited()
+	if h == nil {
+		return ""
+	}
+	words := fmt.Sprintf("restart %d, because %s", h.GetGeneration(), h.GetCause())
+	step := func(name string, ms int64) {
+		if ms > 0 {
+			words += fmt.Sprintf("; %s %d ms", name, ms)
+		}
+	}
+	step("stopped in", a.GetStoppingMs())
+	step("prepared in", a.GetPreparingMs())
+	if from, to := a.GetCommittedUnixMs(), a.GetStartedUnixMs(); to >= from {
+		step("started after", to-from)
+	}
+	return words
 }
 
 // arrayWords returns the indices of an array, or the array of an element, or "" for other jobs.

@@ -1,0 +1,308 @@
+package job
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/clock/backoff"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns restarts in place. If a task of such a job fails, END tells the nodes to keep the resources after the
+// last exit. When every node has confirmed the exits of all its ranks and keeps their resources, the Job writes COMMIT
+// of the next attempt, the heir. It uses the same nodes, ranks and devices, so nothing is reserved or placed. If
+// something prevents the heir, the attempt is closed as usual, the nodes free the resources, and the job waits in the
+// queue.
+
+// heirship is the state of a restart in place. It belongs to the ended attempt with this token.
+type heirship struct {
+	from   topology.Token
+	ended  actors.Instant // when this actor learned of the end
+	due    actors.Instant // end of the delay before the heir
+	asked  bool
+	barred bool
+	next   *protocol.Heir // the Scheduler's answer
+}
+
+// heirDue is the timer of an heir: the end of its delay, or of the hold.
+type heirDue struct {
+	From topology.Token
+	Over bool // the nodes keep the resources no longer
+}
+
+// holdFor returns how long the nodes of an attempt keep its resources for an heir. It returns 0 if the next attempt
+// must be placed again, or if there is none.
+func (j *Job) holdFor(rec *messages.JobRecord, a *messages.AttemptRecord, end *messages.End) time.Duration {
+	if !rec.Spec.GetRestart().GetInPlace() || end.Cause != messages.Cause_CAUSE_MEMBER_FAILED || a.StartedUnixMs == 0 ||
+		rec.Cancel != nil || j.kept() || a.Pending != nil || !j.allKeep(a) {
+		return 0
+	}
+	switch a.Verdict.GetClass() {
+	case messages.FailureClass_FAILURE_CLASS_NODE, messages.FailureClass_FAILURE_CLASS_GPU,
+		messages.FailureClass_FAILURE_CLASS_NETWORK, messages.FailureClass_FAILURE_CLASS_STORAGE:
+		return 0 // other nodes may be better
+	}
+	switch {
+	case a.Verdict.GetRepeated(), charged(a) && rec.Failures >= rec.Spec.GetRestart().GetLimit(),
+		!charged(a) && int(rec.InfraRestarts) >= j.p.Constants.InfraRestarts:
+		return 0
+	}
+	return j.heirDelay(rec, a, end) + j.p.Constants.InPlaceHold
+}
+
+// allKeep reports whether every node of an attempt answers, and has an agent that can keep resources.
+func (j *Job) allKeep(a *messages.AttemptRecord) bool {
+	for _, p := range a.Places {
+		if c := j.contacts[topology.NodeID(p.Node)]; !c.up || c.vocabulary < messages.VocabularyInPlace {
+			return false
+		}
+	}
+	return true
+}
+
+// heirDelay returns the pause before an heir. The first restart is immediate. A further one that comes soon after the
+// one before is delayed, for longer each time.
+func (j *Job) heirDelay(rec *messages.JobRecord, a *messages.AttemptRecord, end *messages.End) time.Duration {
+	if a.QuickRestarts == 0 || actors.Millis(end.RanMs) >= j.p.Constants.InPlaceQuick {
+		return 0
+	}
+	first := actors.Millis(rec.Spec.GetRestart().GetBackoffMs())
+	if first == 0 {
+		first = j.p.Constants.PrepareBackoff
+	}
+	return backoff.After(int(a.QuickRestarts), first, j.p.Constants.BackoffCap)
+}
+
+// expectHeir begins a restart in place, if the end on disk asks for one.
+func (j *Job) expectHeir(ctx actor.Context) {
+	j.heir = heirship{}
+	if j.att.GetEnd().GetHoldMs() == 0 {
+		return
+	}
+	now := j.p.Clock.Now()
+	delay := j.heirDelay(j.rec, j.att, j.att.End)
+	j.heir = heirship{from: messages.FromToken(j.att.Token), ended: now, due: now.Plus(delay)}
+	if j.heir.from.Epoch != j.p.Epoch { // until then, the planner would not know when the resources become free
+		ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.heir.from, Spec: j.rec.Spec,
+			Starts: now.Plus(actors.Millis(j.att.End.HoldMs) + protocol.UntilBarrier(j.rec.Spec, &j.p.Constants))})
+	}
+	if delay > 0 { // a node whose tasks all ended by themselves does not know of the delay
+		for _, t := range j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.att)}).Targets {
+			j.stopAt(ctx, j.att, t.Node)
+		}
+	}
+	j.p.Clock.After(delay, ctx.Self(), heirDue{From: j.heir.from})
+	j.p.Clock.After(actors.Millis(j.att.End.HoldMs), ctx.Self(), heirDue{j.heir.from, true})
+}
+
+// holdLeft returns how long a node is told to keep the resources of an ended attempt.
+func (j *Job) holdLeft(a *messages.AttemptRecord) int64 {
+	if j.heir.barred || j.heir.from.IsZero() || j.heir.from != messages.FromToken(a.Token) {
+		return 0
+	}
+	return a.End.GetHoldMs()
+}
+
+func (j *Job) onHeirDue(ctx actor.Context, m heirDue) {
+	if m.From != j.heir.from {
+		return
+	}
+	if m.Over {
+		j.barHeir(ctx)
+	} else {
+		j.advance(ctx)
+	}
+}
+
+// barHeir gives up a restart in place. The attempt is closed as usual.
+func (j *Job) barHeir(ctx actor.Context) {
+	if !j.heir.from.IsZero() && !j.heir.barred && j.heir.next == nil {
+		j.heir.barred = true
+		j.advance(ctx)
+	}
+}
+
+// noteKept notes whether a node keeps the resources of an ended attempt.
+func (j *Job) noteKept(ctx actor.Context, t topology.Token, n topology.NodeID, kept bool, port int32) {
+	c := j.contacts[n]
+	switch {
+	case kept:
+		c.keeps, c.port = t, port
+	case c.keeps == t:
+		c.keeps, c.port = topology.Token{}, 0
+	}
+	if !kept && t == j.heir.from {
+		j.barHeir(ctx)
+	}
+}
+
+// awaitsHeir reports whether an ended attempt stays open because an heir may follow it.
+func (j *Job) awaitsHeir(d *draft) bool {
+	h := &j.heir
+	if d.att.End.GetHoldMs() == 0 || h.barred || h.from != messages.FromToken(d.att.Token) || d.rec.Cancel != nil ||
+		j.kept() || j.beginsIn() > 0 || j.limitFrom != 0 && j.timeIsUp() {
+		return false
+	}
+	for _, p := range d.att.Places {
+		if !j.contacts[topology.NodeID(p.Node)].up {
+			return false
+		}
+	}
+	return true
+}
+
+// askHeir asks the Scheduler for an heir as soon as all nodes keep the resources and the delay is over.
+func (j *Job) askHeir(ctx actor.Context) {
+	h := &j.heir
+	if h.from.IsZero() || h.asked || h.barred || !j.states.In(jobStopping) || j.p.Clock.Now() < h.due {
+		return
+	}
+	for _, p := range j.att.Places {
+		if j.contacts[topology.NodeID(p.Node)].keeps != h.from || p.Exit == nil {
+			return
+		}
+	}
+	h.asked = true
+	targets := j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.att)}).Targets
+	ctx.Send(j.peers.Scheduler, protocol.Inherit{Job: j.id, From: h.from, Targets: targets})
+}
+
+func (j *Job) onHeir(ctx actor.Context, m protocol.Heir) {
+	switch {
+	case m.Token.IsZero():
+		if m.From == j.heir.from {
+			j.barHeir(ctx)
+		}
+	case m.From == j.heir.from && j.states.In(jobStopping) && !j.heir.barred && j.heir.next == nil:
+		j.met, j.heir.next = m.Token, &m
+		j.advance(ctx)
+	default:
+		j.declineHeir(ctx, m.Token)
+	}
+}
+
+// declineHeir returns the claim of an heir that will not be committed.
+func (j *Job) declineHeir(ctx actor.Context, t topology.Token) {
+	over := protocol.Declined{Token: t}
+	for n := range j.contacts { //order: each is evicted by itself
+		over.Targets = append(over.Targets, protocol.Target{Node: n})
+	}
+	ctx.Send(j.peers.Scheduler, over)
+}
+
+// draftHeir adds COMMIT of the heir to a write. The ended attempt is closed with it: the failure counts as usual.
+func (j *Job) draftHeir(d *draft) {
+	a, now := d.att, j.p.Clock.Now()
+	if judged := j.judgeAgain(a); judged != a {
+		a = judged
+		d.touch(a)
+	}
+	if v := a.Verdict; v != nil {
+		d.rec.LastFailure = v.Brief()
+	}
+	d.rec.RanMs += a.End.RanMs
+	if charged(a) {
+		d.rec.Failures++
+	} else {
+		d.rec.InfraRestarts++
+	}
+	d.rec.PrepareFailures, d.rec.PrepareFailedOn = 0, nil
+	d.rec.Attempt = messages.ToToken(j.heir.next.Token)
+	d.rec.Runs++
+	d.rec.NotBeforeUnixMs = 0
+	next := &messages.AttemptRecord{
+		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs, Places: placesOfHeir(a),
+		Rendezvous: j.meetingOfHeir(a), CommittedUnixMs: j.p.Clock.WallMs(), Inherited: &messages.Inherited{
+			From: a.Token, Generation: a.Inherited.GetGeneration() + 1, Cause: a.End.Detail, Rank: a.End.Rank,
+		}, InPlaceMs: wholeMs(now.Since(j.limitFrom)), QuickRestarts: 1,
+		StoppingMs: wholeMs(now.Since(j.heir.ended)),
+	}
+	if actors.Millis(a.End.RanMs) < j.p.Constants.InPlaceQuick {
+		next.QuickRestarts += a.QuickRestarts
+	}
+	d.att, d.committed = next, true
+	d.touch(next)
+}
+
+// placesOfHeir returns the places of an ended attempt without its exits.
+func placesOfHeir(a *messages.AttemptRecord) []*messages.Place {
+	places := make([]*messages.Place, len(a.Places))
+	for i, p := range a.Places {
+		places[i] = p.Revise()
+		places[i].Exit = nil
+	}
+	return places
+}
+
+// meetingOfHeir returns the rendezvous of an heir: the same list of members at another port.
+func (j *Job) meetingOfHeir(a *messages.AttemptRecord) *messages.Rendezvous {
+	meet := actors.CopyOf(a.Rendezvous)
+	if port := j.contacts[topology.NodeID(a.Places[0].Node)].port; port != 0 {
+		meet.Port = port
+	}
+	return meet
+}
+
+// afterHeir brings an heir whose COMMIT is on disk to its barrier. The time limit counts on from the first attempt in
+// this place.
+func (j *Job) afterHeir(ctx actor.Context) {
+	j.placeFrom = j.limitFrom
+	j.heir = heirship{}
+	j.moved, j.begunBefore, j.ranBefore, j.begun, j.startBy, j.ready = nil, false, false, 0, 0, 0
+	j.beginWatch(false)
+	j.states.Become("inherited", jobStarting)
+	log := actors.About(j.p.Log, actors.FieldAttempt, messages.FromToken(j.att.Token).String)
+	log.Info("Job %s restarts in place on Nodes [%s]", j.id, nodeList(j.att))
+	j.coordinate(ctx, j.planOf(j.att))
+	j.armTimeLimit(ctx, j.limitFrom)
+}
+
+// closeHeirless tells the nodes and the Scheduler that an attempt for which resources were kept is closed.
+func (j *Job) closeHeirless(ctx actor.Context, a *messages.AttemptRecord) {
+	if next := j.heir.next; next != nil {
+		j.declineHeir(ctx, next.Token)
+	}
+	if a.GetEnd().GetHoldMs() > 0 {
+		ctx.Send(j.peers.Scheduler, protocol.Heirless{Job: j.id, Token: messages.FromToken(a.Token),
+			Ran: actors.Millis(a.InPlaceMs + a.End.RanMs)})
+	}
+	last := ""
+	for _, p := range a.Places {
+		if p.Node != last && j.inPlace(a) {
+			last = p.Node
+			j.forgetAt(ctx, a, topology.NodeID(p.Node))
+		}
+	}
+	j.heir = heirship{}
+}
+
+// inPlace reports whether the nodes keep an attempt's exits until it is closed, because they may keep its resources.
+func (j *Job) inPlace(a *messages.AttemptRecord) bool {
+	return j.rec.Spec.GetRestart().GetInPlace() && a.StartedUnixMs != 0
+}
+
+// keepsExits reports whether a node must not forget its part of an attempt yet: the attempt is open, or its heir takes
+// the resources over.
+func (j *Job) keepsExits(a *messages.AttemptRecord) bool {
+	if j.att == nil || !j.rec.Spec.GetRestart().GetInPlace() {
+		return false
+	}
+	t := messages.FromToken(a.Token)
+	return t == messages.FromToken(j.att.Token) && j.inPlace(j.att) || t == messages.FromToken(j.att.Inherited.GetFrom())
+}
+
+// countedFrom returns the moment from which the time limit of an attempt counts: its own barrier, or that of the first
+// attempt in this place.
+func (j *Job) countedFrom(passed actors.Instant) actors.Instant {
+	switch {
+	case j.att.Inherited == nil:
+		return passed
+	case j.placeFrom != 0:
+		return j.placeFrom
+	}
+	return passed.Plus(-actors.Millis(j.att.InPlaceMs + j.att.PreparingMs))
+}

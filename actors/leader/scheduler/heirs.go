@@ -1,0 +1,88 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns the Scheduler's part of a restart in place. The next attempt of a job takes over the resources that
+// its nodes keep. For the planner, it is the same run with another token: it has the same end, and no capacity becomes
+// free or is claimed.
+
+// onInherit gives a job the token of an heir, unless one of the nodes must not be used any more.
+func (s *Scheduler) onInherit(ctx actor.Context, m protocol.Inherit) {
+	e := s.jobs[m.Job]
+	if e == nil || e.remakes {
+		return
+	}
+	if why := s.barsHeir(m.Targets); why != "" {
+		ctx.Send(e.pid, protocol.Heir{From: m.From, Why: why})
+		return
+	}
+	next := s.newToken()
+	e.offered = next
+	r := e.run
+	if r == nil || r.token != m.From {
+		s.newRun(e, &run{token: next, nodes: nodesOf(m.Targets, targetNode), spec: e.rec.Spec})
+	} else {
+		r.token, r.kept = next, false
+		s.foresee(e)
+	}
+	who := s.tenant(e.id, next)
+	for _, t := range m.Targets {
+		node := s.machines[t.Node]
+		var amounts []topology.Resources
+		for _, member := range t.Members {
+			amounts = append(amounts, messages.FromResources(member.Amount))
+		}
+		node.room.Inherit(m.From, &who, amounts...)
+		s.endsChanged(node)
+	}
+	ctx.Send(e.pid, protocol.Heir{From: m.From, Token: next})
+	s.doubtLater(ctx, protocol.Claim{Job: e.id, Token: next, Targets: m.Targets})
+}
+
+// isKept reports whether the nodes of a job's ended attempt may keep its resources.
+func isKept(rec *messages.JobRecord, a *messages.AttemptRecord) bool {
+	return a.End.GetHoldMs() > 0 && rec.State == messages.JobState_JOB_STATE_ACTIVE &&
+		messages.FromToken(a.Token) == messages.FromToken(rec.Attempt)
+}
+
+// onHeirless records that the resources of an ended attempt become free.
+func (s *lookahead) onHeirless(ctx actor.Context, m protocol.Heirless) {
+	e := s.jobs[m.Job]
+	if e == nil {
+		return
+	}
+	s.remembers(func(p policy.Rememberer) { p.Ended(m.Job, int64(m.Ran)) })
+	if r := e.run; r != nil && r.token == m.Token {
+		r.over, r.kept = s.p.Clock.Now(), false
+		s.foresee(e)
+	}
+	s.plan(ctx)
+}
+
+func targetNode(t *protocol.Target) topology.NodeID { return t.Node }
+
+// barsHeir returns why one of the nodes must not be used again. It returns the empty string if all may be.
+func (s *nodeTable) barsHeir(targets []protocol.Target) string {
+	for _, t := range targets {
+		switch m, n := s.machines[t.Node], t.Node; {
+		case m == nil || !m.up:
+			return fmt.Sprintf("%s does not answer", n)
+		case m.record.GetDrained() != nil:
+			return fmt.Sprintf("%s is drained", n)
+		case len(m.ledger.GetWithdrawnGpus()) > 0:
+			return fmt.Sprintf("%s has a faulty GPU", n)
+		case m.ledger.GetUnwell() != "" || m.ledger.GetTrouble() != "":
+			return fmt.Sprintf("%s is unhealthy", n)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,21 @@
+package sim
+
+import (
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file draws jobs that restart in place. It draws no random numbers, so all other jobs stay the same.
+
+// staysInPlace makes every second job restart in place. In half of these, a rank fails in the first attempts.
+func (w *World) staysInPlace(spec *messages.JobSpec, run *script) {
+	n := len(w.client.jobs)
+	if !w.opts.InPlace || n%2 != 0 || spec.GetRestart().GetNever() {
+		return
+	}
+	spec.Restart.InPlace = true
+	spec.Restart.InPlaceGraceMs = int64(n/2%3) * 700 // 0: the default
+	spec.Restart.Limit = max(spec.Restart.Limit, 1+int32(n/8%3))
+	if n%4 == 0 && run.exit == 0 {
+		run.exit, run.rank, run.runs = int32(1+n/4%3), int32(n/12%3), int32(1+n/4%2)
+	}
+}
