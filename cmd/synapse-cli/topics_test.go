@@ -29,8 +29,11 @@ func pageOfEnvironment(t *testing.T) string {
 		}
 		page += "| variable | meaning | set for | example |\n|---|---|---|---|\n"
 		for _, v := range g.variables {
-			examples := strings.Join(strings.Fields(v.example), "` `")
-			page += fmt.Sprintf("| `%s` | %s | %s | `%s` |\n", strings.Join(v.names, "` `"), v.meaning, v.when, examples)
+			examples := ""
+			if v.example != "" {
+				examples = "`" + strings.Join(strings.Fields(v.example), "` `") + "`"
+			}
+			page += fmt.Sprintf("| `%s` | %s | %s | %s |\n", strings.Join(v.names, "` `"), v.meaning, v.when, examples)
 		}
 	}
 	return page
