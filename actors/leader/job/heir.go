@@ -140,15 +140,16 @@ func (j *Job) noteKept(ctx actor.Context, t topology.Token, n topology.NodeID, k
 	}
 }
 
-// awaitsHeir reports whether an ended attempt stays open because an heir may follow it.
+// awaitsHeir reports whether an ended attempt whose exits are all known stays open, because an heir may follow it. Its
+// end may be in the same write. A node that has not been heard since a takeover may keep the resources.
 func (j *Job) awaitsHeir(d *draft) bool {
-	h := &j.heir
-	if d.att.End.GetHoldMs() == 0 || h.barred || h.from != messages.FromToken(d.att.Token) || d.rec.Cancel != nil ||
+	h, token := &j.heir, messages.FromToken(d.att.Token)
+	if d.att.End.GetHoldMs() == 0 || !d.ended && (h.barred || h.from != token) || d.rec.Cancel != nil ||
 		j.kept() || j.beginsIn() > 0 || j.limitFrom != 0 && j.timeIsUp() {
 		return false
 	}
 	for _, p := range d.att.Places {
-		if !j.contacts[topology.NodeID(p.Node)].up {
+		if c := j.contacts[topology.NodeID(p.Node)]; !c.up || c.incarnation != nil && c.keeps != token {
 			return false
 		}
 	}
