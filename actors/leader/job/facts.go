@@ -401,8 +401,8 @@ func (j *Job) onMoveOff(ctx actor.Context, m protocol.MoveOff) {
 	switch {
 	case j.att != nil && j.livesOn(m.Node):
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
-	case j.att.GetEnd() != nil:
-		j.barHeir(ctx)
+	case j.att.GetEnd() != nil && !j.heir.from.IsZero():
+		j.stopHeir(ctx, m)
 	case j.noteMoveOff(m):
 		j.advance(ctx)
 	}
@@ -452,7 +452,8 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 
 // onClaim keeps a claim while a node lacks evidence, and for a while in case COMMIT covers it.
 func (j *Job) onClaim(ctx actor.Context, c protocol.Claim) {
-	if c.Token == j.token && j.states.In(jobReserving, jobDeciding) {
+	if c.Token == j.token && j.states.In(jobReserving, jobDeciding) ||
+		j.heir.next != nil && c.Token == j.heir.next.Token {
 		j.p.Clock.After(protocol.ClaimTime(&j.p.Constants), j.peers.Scheduler, c)
 		return
 	}

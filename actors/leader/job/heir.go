@@ -84,6 +84,9 @@ func (j *Job) expectHeir(ctx actor.Context) {
 		return
 	}
 	now := j.p.Clock.Now()
+	if j.limitFrom == 0 { // it started and ended under an earlier leader
+		j.limitFrom = now.Plus(-actors.Millis(j.att.InPlaceMs + j.att.End.RanMs))
+	}
 	delay := j.heirDelay(j.rec, j.att, j.att.End)
 	j.heir = heirship{from: messages.FromToken(j.att.Token), ended: now, due: now.Plus(delay)}
 	if j.heir.from.Epoch != j.p.Epoch { // until then, the planner would not know when the resources become free
@@ -188,11 +191,8 @@ func (j *Job) onHeir(ctx actor.Context, m protocol.Heir) {
 
 // declineHeir returns the claim of an heir that will not be committed.
 func (j *Job) declineHeir(ctx actor.Context, t topology.Token) {
-	over := protocol.Declined{Token: t}
-	for n := range j.contacts { //order: each is evicted by itself
-		over.Targets = append(over.Targets, protocol.Target{Node: n})
-	}
-	ctx.Send(j.peers.Scheduler, over)
+	ctx.Send(j.peers.Scheduler, protocol.Declined{Token: t,
+		Targets: j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.last)}).Targets})
 }
 
 // draftHeir adds COMMIT of the heir to a write. The ended attempt is closed with it: the failure counts as usual.
@@ -253,13 +253,24 @@ func (j *Job) meetingOfHeir(a *messages.AttemptRecord) *messages.Rendezvous {
 func (j *Job) afterHeir(ctx actor.Context) {
 	j.placeFrom = j.limitFrom
 	j.heir = heirship{}
-	j.moved, j.begunBefore, j.ranBefore, j.begun, j.startBy, j.ready = nil, false, false, 0, 0, 0
+	j.begunBefore, j.ranBefore, j.begun, j.startBy, j.ready = false, false, 0, 0, 0
 	j.beginWatch(false)
 	j.states.Become("inherited", jobStarting)
 	log := actors.About(j.p.Log, actors.FieldAttempt, messages.FromToken(j.att.Token).String)
 	log.Info("Job %s restarts in place on Nodes [%s]", j.id, nodeList(j.att))
 	j.coordinate(ctx, j.planOf(j.att))
 	j.armTimeLimit(ctx, j.limitFrom)
+	if m := j.moved; m != nil {
+		j.moved = nil
+		j.finish(ctx, m.Cause, m.Detail, m.Node)
+	}
+}
+
+// stopHeir gives up a restart in place because of a drain, a faulty device or a preemption. An heir whose COMMIT is on
+// its way to disk ends at once.
+func (j *Job) stopHeir(ctx actor.Context, m protocol.MoveOff) {
+	j.moved = &m
+	j.barHeir(ctx)
 }
 
 // closeHeirless tells the nodes and the Scheduler that an attempt for which resources were kept is closed.

@@ -83,8 +83,9 @@ func (j *Job) draftPromise(d *draft) {
 // onPreempt ends the attempt, or gives up one before COMMIT.
 func (j *Job) onPreempt(ctx actor.Context, m protocol.Preempt) {
 	switch {
-	case j.att.GetEnd() != nil && messages.FromToken(j.att.Token) == m.Token:
-		j.barHeir(ctx)
+	case !j.heir.from.IsZero() && (j.heir.from == m.Token || j.heir.next != nil && j.heir.next.Token == m.Token):
+		j.preemption = m.For
+		j.stopHeir(ctx, protocol.MoveOff{Cause: messages.Cause_CAUSE_PREEMPTED, Detail: wordsOfPreemption(m.For)})
 	case j.att != nil && messages.FromToken(j.att.Token) == m.Token:
 		j.preemption = m.For
 		j.finishSaved(ctx, messages.Cause_CAUSE_PREEMPTED, wordsOfPreemption(m.For), m.For.GetForJob())
