@@ -29,7 +29,7 @@ var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "syn
 // external issuer, and the rules on users and disks. synapse-scheduler has the messages and rules of verdicts, of
 // checkpoints on request, and of calls from inside a job, and reads job files for the web UI.
 var ceilings = map[string]int{
-	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-submit": 5_242_880, "synapse-node": 23_750_000,
+	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-submit": 5_242_880, "synapse-node": 24_000_000,
 	"synapse-scheduler": 33_750_000,
 }
 

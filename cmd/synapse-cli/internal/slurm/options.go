@@ -112,7 +112,6 @@ var refused = map[string]string{
 func never(why string) setter {
 	return func(*Batch, string) error { return refuse(why, "is not supported") }
 }
-func so(*Batch, string) error { return nil }
 
 // common returns the setter of an option that synapse-submit also has.
 func common(set sbatch.Setter) setter {
@@ -121,7 +120,6 @@ func common(set sbatch.Setter) setter {
 
 func text(to func(*Batch) *string) setter { return sbatch.Text(to) }
 func yes(to func(*Batch) *bool) setter    { return sbatch.Yes(to) }
-func count(to func(*Batch) *int64) setter { return sbatch.Count(to) }
 
 func exactly(only, why string) setter {
 	return func(_ *Batch, value string) error {
