@@ -45,7 +45,7 @@ var alikeCalls = []struct {
 	{line: "--wrap true", env: "SBATCH_PARTITION=default"},
 	{line: "--wrap true", env: "SBATCH_TIMELIMIT=nonsense"},
 	{line: "--wrap true", env: "SYNAPSE_RETRY=soon"},
-	{line: "-a 1-3 --wrap true"}, {line: "--begin=now+1h --wrap true"}, {line: "--exclusive --wrap true"},
+	{line: "-a 1-3 --wrap true"}, {line: "--begin=midnight --wrap true"}, {line: "--exclusive --wrap true"},
 	{line: "--mem=0 --wrap true"}, {line: "-d afterok:1 --wrap true"}, {line: "--signal=USR1@10 --wrap true"},
 	{line: "--mail-type=END --wrap true"}, {line: "--part default --wrap true"}, {line: "-Qs --wrap true"},
 	{line: "--test-only --wrap true"}, {line: "-J=x --wrap true"}, {line: "--nodes --wrap true"},

@@ -237,7 +237,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(len({j.job_id.split("_")[0] for j in several}), 1)
         executor.update_parameters(nodes=2)
         self.assertEqual(executor.submit(os.getenv, "SYNAPSE_RANK").results(PATIENCE), ["0", "1"])
-        killed = executor.submit(os.system, "echo no space left >&2; kill -9 $PPID")
+        killed = executor.submit(os.system, "test $SYNAPSE_RANK = 0 || sleep 60; echo no space left >&2; kill -9 $PPID")
         failed = killed.exception(PATIENCE)
         self.assertIsInstance(failed, sc.JobFailed)
         self.assertIn("\n  stderr of rank 0: no space left", str(failed))
