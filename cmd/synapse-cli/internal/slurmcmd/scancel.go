@@ -167,6 +167,9 @@ func (a *CLI) signal(ctx context.Context, c *client.Client, id string, send slur
 	}
 	all.Wait()
 	if err := errors.Join(failed...); err != nil {
+		if now, wrong := c.Named(ctx, id); found > 0 && wrong == nil && now.GetPhase() != messages.PhaseRunning {
+			return nil // the first signals have ended the job, and with it the sessions in its other tasks
+		}
 		return err
 	}
 	if found == 0 {
