@@ -38,7 +38,7 @@ func TestProgress(t *testing.T) {
 	r.gone(0)
 }
 
-// reported takes the message of rank 0 about a step. It skips messages that only say what the task does.
+// reported takes the message of rank 0 about a step. It skips messages about what the task does or uses.
 func reported(r *rig, step, garbage int64) *messages.TaskProgress {
 	r.t.Helper()
 	return reportedBy(r, 0, step, garbage)
@@ -48,7 +48,7 @@ func reportedBy(r *rig, rank int32, step, garbage int64) *messages.TaskProgress 
 	r.t.Helper()
 	for {
 		m := take[*messages.TaskProgress](r, rank)
-		if m.State == nil || m.Step == step && m.Garbage == garbage {
+		if m.State == nil && m.Use == nil || m.Step == step && m.Garbage == garbage {
 			return m
 		}
 	}

@@ -190,7 +190,7 @@ func (r *rig) silent() {
 	// What a task does is reported at any time.
 	other := slices.DeleteFunc(slices.Clone(r.got), func(m any) bool {
 		p, is := m.(*messages.TaskProgress)
-		return is && p.State != nil && p.ChangedNs == 0
+		return is && (p.State != nil || p.Use != nil) && p.ChangedNs == 0
 	})
 	if len(other) > 0 {
 		r.t.Errorf("it also said %v", other)
