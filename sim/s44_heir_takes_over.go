@@ -10,7 +10,7 @@ import (
 
 // heirTakesOver is S44: a restart in place uses exactly the places of the attempt before. That attempt has ended, its
 // end asked to keep the resources, and every exit is on disk before or with COMMIT. An attempt has at most one heir. No
-// node keeps resources for longer than it was told.
+// node keeps resources for longer than its last Stop asked.
 type heirTakesOver struct {
 	rule
 	heirs map[topology.Token]topology.Token // by the attempt before
@@ -83,7 +83,7 @@ func (c *heirTakesOver) onMachine(w *World, m *machine) {
 	}
 	m.proc.node.EachKept(func(t topology.Token, until actors.Instant) {
 		if late := m.now().Since(until); late > 2*w.constants.Heartbeat {
-			c.violate(w, "%s keeps the resources of %v for %s longer than it was told", m.address, t, late)
+			c.violate(w, "%s keeps the resources of %v for %s longer than a Stop asked", m.address, t, late)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func (l *Ledger) End(t Token) {
 }
 
 // Renew gives an allocation whose ranks have all ended another rendezvous port, for its heir. A late packet for the old
-// port then reaches nobody. If no other port is free, the allocation keeps its port.
+// port then reaches no task. If no other port is free, the allocation keeps its port.
 func (l *Ledger) Renew(t Token) {
 	s := l.must(t, "renew", AllocationStopping)
 	if s.Port == 0 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestInherit checks that a new task takes over the writable layer of an ended one, also if it is told twice, and that
-// an ended task without a layer is no error.
+// TestInherit checks that a new task takes over the writable layer of an ended one, also if the call is repeated. An
+// ended task without a layer is no error.
 func TestInherit(t *testing.T) {
 	d, from, to := &Driver{}, taskOf(t, nil), taskOf(t, nil)
 	if err := d.Inherit(from, to); err != nil {

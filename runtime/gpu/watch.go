@@ -23,7 +23,7 @@ type Watching struct {
 	Tell func(id, why string)
 	// Well is called for each healthy device at every check, for the same reason.
 	Well func(id string)
-	// Uses receives the activity of the devices at every check; nil: nobody reads it.
+	// Uses receives the activity of the devices at every check; nil: it is not needed.
 	Uses *Uses
 	// Differ is called once if a complete check found other devices than the announced ones; nil: no call.
 	Differ func()

@@ -10,16 +10,16 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file measures what the running tasks use. All tasks share one look at /proc, and a task in a container is
+// This file measures what the running tasks use. All tasks share one read of /proc, and a task in a container is
 // measured by its cgroups. The activity of GPUs comes from the checks of the node's GPUs.
 
-// taskUse holds what one task uses. Only the goroutine of runActivity uses it, except for told.
+// taskUse holds what one task uses. Only the goroutine of runActivity uses the fields above mu.
 type taskUse struct {
 	record activity.Record
 	due    int64
 
 	mu   sync.Mutex
-	told *messages.Use // as last measured; nil: not measured yet
+	last *messages.Use // as last measured; nil: not measured yet
 	news bool          // it has not been sent
 }
 
@@ -52,7 +52,7 @@ func (t *task) measureUse(now int64, all []supervisor.Process) {
 	t.progress.mu.Unlock()
 	u.record.Add(m)
 	u.mu.Lock()
-	u.told, u.news = u.record.Use(), true
+	u.last, u.news = u.record.Use(), true
 	u.mu.Unlock()
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
@@ -78,12 +78,12 @@ func (u *taskUse) takeUse() (*messages.Use, bool) {
 	defer u.mu.Unlock()
 	news := u.news
 	u.news = false
-	return u.told, news
+	return u.last, news
 }
 
 // repeat makes the next message carry the use, for an actor that knows nothing yet.
 func (u *taskUse) repeat() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.news = u.told != nil
+	u.news = u.last != nil
 }

@@ -12,7 +12,8 @@ import (
 
 // flaky is a task whose rank 1 fails in the first two attempts. Each task finds the files of the attempt before in its
 // scratch directory.
-const flaky = `cd "$TMPDIR"; n=$(cat count 2>/dev/null || echo 0); echo $((n + 1)) >count; echo "attempt $SYNAPSE_RUN finds $n"
+const flaky = `cd "$TMPDIR"; n=$(cat count 2>/dev/null || echo 0); echo $((n + 1)) >count
+	echo "attempt $SYNAPSE_RUN finds $n"
 	echo "generation ${SYNAPSE_GENERATION:-0}, rank ${SYNAPSE_RESTART_RANK:-none}"
 	[ "$n" -lt 2 ] && [ "$SYNAPSE_RANK" = 1 ] && sleep 0.3 && exit 3
 	[ "$n" -lt 2 ] && { trap 'exit 0' TERM; while :; do sleep 0.02; done; }
@@ -58,12 +59,16 @@ func TestInPlace(t *testing.T) {
 func TestInPlaceFast(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1", "--cpus", "4")
-	id := c.order(`cd "$TMPDIR"; [ -e begun ] && exec sleep 600; touch begun; [ "$SYNAPSE_RANK" = 3 ] && { sleep 1; kill -9 $$; }
+	id := c.order(`cd "$TMPDIR"; [ -e begun ] && exec sleep 600; touch begun
+		[ "$SYNAPSE_RANK" = 3 ] && { sleep 1; kill -9 $$; }
 		exec sleep 600`, "--replicas", "8", "--cpu", "0.25", "--restarts", "1", "--in-place", "--grace", "1s")
 	job := c.until(id, "runs again", func(s *messages.JobStatus) bool {
 		return s.GetRecord().GetRuns() == 2 && s.GetPhase() == "running"
 	})
 	a := job.GetAttempt()
+	if a.GetInherited().GetRank() != 3 || a.GetStoppingMs() == 0 {
+		t.Errorf("it went through the queue: %v", a)
+	}
 	took := time.Duration(a.GetStoppingMs()+a.GetStartedUnixMs()-a.GetCommittedUnixMs()) * time.Millisecond
 	t.Logf("from the end to the barrier: %v", took)
 	if took > 20*time.Second {

@@ -102,7 +102,7 @@ func (j *Job) expectHeir(ctx actor.Context) {
 	j.p.Clock.After(actors.Millis(j.att.End.HoldMs), ctx.Self(), heirDue{j.heir.from, true})
 }
 
-// holdLeft returns how long a node is told to keep the resources of an ended attempt.
+// holdLeft returns how long a Stop asks a node to keep the resources of an ended attempt.
 func (j *Job) holdLeft(a *messages.AttemptRecord) int64 {
 	if j.heir.barred || j.heir.from.IsZero() || j.heir.from != messages.FromToken(a.Token) {
 		return 0
@@ -159,7 +159,7 @@ func (j *Job) awaitsHeir(d *draft) bool {
 	return true
 }
 
-// askHeir asks the Scheduler for an heir as soon as all nodes keep the resources and the delay is over.
+// askHeir requests an heir from the Scheduler after the delay, if all nodes keep the resources.
 func (j *Job) askHeir(ctx actor.Context) {
 	h := &j.heir
 	if h.from.IsZero() || h.asked || h.barred || !j.states.In(jobStopping) || j.p.Clock.Now() < h.due {
@@ -239,10 +239,11 @@ func placesOfHeir(a *messages.AttemptRecord) []*messages.Place {
 	return places
 }
 
-// meetingOfHeir returns the rendezvous of an heir: the same list of members at another port.
+// meetingOfHeir returns the rendezvous of an heir: the same list of members at another port. An invalid port of a node
+// is ignored.
 func (j *Job) meetingOfHeir(a *messages.AttemptRecord) *messages.Rendezvous {
 	meet := actors.CopyOf(a.Rendezvous)
-	if port := j.contacts[topology.NodeID(a.Places[0].Node)].port; port != 0 {
+	if port := j.contacts[topology.NodeID(a.Places[0].Node)].port; port >= 1 && port <= 65_535 {
 		meet.Port = port
 	}
 	return meet

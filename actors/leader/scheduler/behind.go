@@ -144,6 +144,10 @@ func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 		s.p.Host.Count("scheduler.foreign_epoch", 1)
 		return // another machine with this name is no evidence about this one
 	}
+	if m.outlived(h.Origin.Incarnation) {
+		s.p.Host.Count("scheduler.old_hello", 1)
+		return // a later start of this agent has followed this leader since
+	}
 	m.obeys = h.Epoch
 	s.testify(ctx, m, topology.Token{Epoch: h.Epoch},
 		fmt.Sprintf(
