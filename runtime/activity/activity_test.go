@@ -67,13 +67,16 @@ func TestWaits(t *testing.T) {
 	if err := syscall.Kill(-stopped.PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	s := stopped.becomes(t, messages.Wait_WAIT_STOPPED)
-	text := string(Stacks(context.Background(), stopped.Members(supervisor.Processes()), s, ""))
-	if !strings.Contains(text, "(sleep), state T") || strings.Count(text, "thread ") != 2 {
+	s, text := stopped.becomes(t, messages.Wait_WAIT_STOPPED), ""
+	shown := func() bool { // the shell may stop before its child
+		text = string(Stacks(context.Background(), stopped.Members(supervisor.Processes()), s, ""))
+		return strings.Contains(text, "(sleep), state T")
+	}
+	if !pace.Wait(pace.Of(10*time.Second), shown) || strings.Count(text, "thread ") != 2 {
 		t.Errorf("the stacks are %q", text)
 	}
 	gone := Root{PID: stopped.PID, Start: stopped.Start + 1}
-	if s := gone.look(); s.Wait != messages.Wait_WAIT_UNSPECIFIED {
+	if s = gone.look(); s.Wait != messages.Wait_WAIT_UNSPECIFIED {
 		t.Errorf("another process with the same pid counts: %v", s)
 	}
 }

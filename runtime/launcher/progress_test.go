@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/launcher"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // TestProgress checks that the progress that a task writes to the file and to its output reaches the actor, and that
@@ -46,10 +48,22 @@ func reported(r *rig, step, garbage int64) *messages.TaskProgress {
 
 func reportedBy(r *rig, rank int32, step, garbage int64) *messages.TaskProgress {
 	r.t.Helper()
-	for {
+	return toldBy(r, rank, func(m *messages.TaskProgress) bool {
+		return m.State == nil && m.Use == nil || m.Step == step && m.Garbage == garbage
+	})
+}
+
+// toldBy waits for the report of a task that is meant. A task reports what it uses every ten seconds, so each single
+// wait would end.
+func toldBy(r *rig, rank int32, meant func(*messages.TaskProgress) bool) *messages.TaskProgress {
+	r.t.Helper()
+	for end := pace.Until(time.Minute); ; {
 		m := take[*messages.TaskProgress](r, rank)
-		if m.State == nil && m.Use == nil || m.Step == step && m.Garbage == garbage {
+		if meant(m) {
 			return m
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("rank %d reports only %v", rank, m)
 		}
 	}
 }

@@ -53,9 +53,5 @@ func TestUse(t *testing.T) {
 // usedBy waits until a task uses as much as that.
 func usedBy(r *rig, rank int32, enough func(*messages.Use) bool) *messages.Use {
 	r.t.Helper()
-	for {
-		if u := take[*messages.TaskProgress](r, rank).Use; u != nil && enough(u) {
-			return u
-		}
-	}
+	return toldBy(r, rank, func(m *messages.TaskProgress) bool { return m.Use != nil && enough(m.Use) }).Use
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file owns that the progress of real processes reaches those who ask, from the file, the output and a request.
@@ -29,10 +30,14 @@ func TestProgress(t *testing.T) {
 	c.node("n1", "r1", "--cpus", "4")
 	posts := c.order(trainer)
 	seen := c.progressed(posts, 45)
-	text := c.logs(posts)
 	c.cli("get", "jobs").wants(t, 0, "45%", "")
 	c.cli("describe", "job", posts).wants(t, 0, "2250 of 5000", "")
-	if !strings.HasPrefix(text, "echoed True ") {
+	var text string
+	answered := func() bool {
+		text = c.logs(posts)
+		return strings.HasPrefix(text, "echoed True ") && strings.HasSuffix(text, "\n")
+	}
+	if !pace.Wait(pace.Of(20*time.Second), answered) { // the task prints it after the percentage is known
 		t.Fatalf("it was answered %q", text)
 	}
 	var posted int64
