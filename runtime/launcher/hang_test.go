@@ -297,13 +297,18 @@ func (s *score) note(r *rig, g *gang) {
 	}
 }
 
-// TestHangs checks that the rank that stopped first is named, with its stacks on disk.
+// TestHangs checks that the rank that stopped first is named, with its stacks on disk. What the threads of another user
+// wait for is unknown without SYS_PTRACE. Then only a stopped rank is certain to stand out.
 func TestHangs(t *testing.T) {
 	var s score
+	modes := []string{"stop", "unread", "lock", "sleep"}
+	if able.Strangers.Lacks() != nil {
+		modes = modes[:1]
+	}
 	inBatches(*hangGangs, func(first, size int) {
 		end := func() time.Time { return pace.Until(40 * time.Second) }
 		found := func(g *gang) bool { return g.stall != nil && g.stall.Rank >= 0 }
-		playGangs(t, first, size, []string{"stop", "unread", "lock", "sleep"}, end, found, s.note)
+		playGangs(t, first, size, modes, end, found, s.note)
 	})
 	t.Logf("%d of %d hangs named, %d of them within two floors; the longest took %v", s.named, *hangGangs, s.soon,
 		s.longest)

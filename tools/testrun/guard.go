@@ -259,16 +259,25 @@ func paced(dir string, command []string) []string {
 	command = slices.Clone(command)
 	if at := slices.Index(command, "-timeout"); at >= 0 && at+1 < len(command) {
 		if base, err := time.ParseDuration(command[at+1]); err == nil {
-			command[at+1] = (base * time.Duration(factor)).String()
+			command[at+1] = limitOf(base, factor)
 		}
 	} else if at := slices.Index(command, "test"); at >= 0 {
-		command = slices.Insert(command, at+1, "-timeout", (packageTime * time.Duration(factor)).String())
+		command = slices.Insert(command, at+1, "-timeout", limitOf(packageTime, factor))
 	}
 	return command
+}
+
+// limitOf returns the time limit of a package on a host that is slower by a factor.
+func limitOf(base time.Duration, factor int) string {
+	return min(base*time.Duration(factor), max(base, mostTime)).String()
 }
 
 // paceVariable passes the factor to the tests, which read it in test/able/pace.
 const paceVariable = "SYNAPSE_TEST_PACE"
 
-// packageTime is the time limit for the tests of one package on a usual host.
-const packageTime = 15 * time.Minute
+const (
+	// packageTime is the time limit for the tests of one package on a usual host.
+	packageTime = 15 * time.Minute
+	// mostTime is the limit on any host. A test that hangs must not cost an hour.
+	mostTime = 30 * time.Minute
+)

@@ -101,9 +101,9 @@ func wait(t *testing.T, what string, holds func() bool) {
 func TestPaced(t *testing.T) {
 	t.Setenv(paceVariable, "4")
 	for given, want := range map[string]string{
-		"go test -json ./x":               "go test -timeout 1h0m0s -json ./x",
-		"go test -json -timeout 20m ./x":  "go test -json -timeout 1h20m0s ./x",
-		"env A=1 go test -json -race ./x": "env A=1 go test -timeout 1h0m0s -json -race ./x",
+		"go test -json ./x":               "go test -timeout 30m0s -json ./x",
+		"go test -json -timeout 20m ./x":  "go test -json -timeout 30m0s ./x",
+		"env A=1 go test -json -race ./x": "env A=1 go test -timeout 30m0s -json -race ./x",
 		"go vet -json ./x":                "go vet -json ./x",
 	} {
 		if got := paced(".", strings.Fields(given)); !slices.Equal(got, strings.Fields(want)) {
