@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -63,7 +64,7 @@ func (c *allAgree) machine(w *World, m *machine) {
 	}
 	for _, s := range m.proc.node.Ledger().Allocations() {
 		a := w.books.attempts[s.Token]
-		if a == nil || !c.waits(a, m) {
+		if a == nil || !c.waits(a, m) && !c.keeps(w, s, m) {
 			c.differs(w, "%s has %v of job %s (%v), but the store waits for no exit of it", m.address, s.Token, s.Job, s.State)
 		}
 	}
@@ -90,4 +91,15 @@ func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord
 // waits reports whether the store lacks an exit confirmation from this node.
 func (c *allAgree) waits(a *messages.AttemptRecord, m *machine) bool {
 	return slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Node == string(m.id) && p.Exit == nil })
+}
+
+// keeps reports whether a node keeps the resources of an open attempt for a restart in place. S44 checks when that ends.
+func (c *allAgree) keeps(w *World, s *topology.Allocation, m *machine) (keeps bool) {
+	page := w.books.jobs[string(s.Job)]
+	if page == nil || page.record.State != messages.JobState_JOB_STATE_ACTIVE ||
+		messages.FromToken(page.record.Attempt) != s.Token {
+		return false
+	}
+	m.proc.node.EachKept(func(t topology.Token, _ actors.Instant) { keeps = keeps || t == s.Token })
+	return keeps
 }

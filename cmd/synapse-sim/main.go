@@ -226,19 +226,34 @@ var shared = []demand{
 	{"taken-over", "preemptions.taken-over", 50}, {"tried-without", "preemptions.tried", 300},
 }
 
-// happened prints the events for start guarantees, or for quotas if there are some.
+// saves lists the demands for checkpoints on request: requests, requests that all required ranks acknowledged, and
+// preemptions whose end was compared with the acknowledgements.
+var saves = []demand{
+	{"asked", "saves.asked", 1000}, {"saved", "saves.saved", 500}, {"preempted", "saves.judged", 0},
+}
+
+// restarts lists the demands for restarts in place.
+var restarts = []demand{{"restarts", "heirs", 500}}
+
+// happened prints the events for start guarantees, or for quotas if there are some, for checkpoints on request and for
+// restarts in place.
 func (a *arguments) happened(out io.Writer, results []sim.Result) error {
-	switch {
-	case a.world == "arrays":
+	if a.world == "arrays" {
 		return swept(out, results)
-	case len(results) < 2:
-		return nil
-	case a.shares:
-		return a.demands(out, "preemptions", shared, results)
-	case a.order != "fifo":
-		return a.demands(out, "promises", promises, results)
 	}
-	return nil
+	if len(results) < 2 {
+		return nil
+	}
+	errs := []error{a.demands(out, "saves", saves, results)}
+	if a.inPlace {
+		errs = append(errs, a.demands(out, "in-place", restarts, results))
+	}
+	if a.shares {
+		errs = append(errs, a.demands(out, "preemptions", shared, results))
+	} else if a.order != "fifo" {
+		errs = append(errs, a.demands(out, "promises", promises, results))
+	}
+	return errors.Join(errs...)
 }
 
 // demands prints the sums of events over all seeds. It returns an error if the default world has had too few in
