@@ -454,11 +454,14 @@ type PastAttempt struct {
 	Places          []*Place               `protobuf:"bytes,18,rep,name=places,json=ranks,proto3" json:"places,omitempty"`                                  // only if the request asks for ranks
 	// First estimate of the attempt's start. Unset if there was none, or from an older scheduler.
 	Told          *Told       `protobuf:"bytes,19,opt,name=told,json=first_estimate,proto3" json:"told,omitempty"`
-	Verdict       *Verdict    `protobuf:"bytes,24,opt,name=verdict,proto3" json:"verdict,omitempty"`                      // same as in AttemptRecord
-	Saved         *Saved      `protobuf:"bytes,34,opt,name=saved,proto3" json:"saved,omitempty"`                          // same as in AttemptRecord
-	Missed        *MissedSave `protobuf:"bytes,35,opt,name=missed,json=missed_checkpoint,proto3" json:"missed,omitempty"` // same as in AttemptRecord
-	RanMs         int64       `protobuf:"varint,36,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`            // same as in End
-	CpuMs         int64       `protobuf:"varint,44,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`            // CPU time of all members; 0: unknown for at least one member
+	Verdict       *Verdict    `protobuf:"bytes,24,opt,name=verdict,proto3" json:"verdict,omitempty"`                             // same as in AttemptRecord
+	Saved         *Saved      `protobuf:"bytes,34,opt,name=saved,proto3" json:"saved,omitempty"`                                 // same as in AttemptRecord
+	Missed        *MissedSave `protobuf:"bytes,35,opt,name=missed,json=missed_checkpoint,proto3" json:"missed,omitempty"`        // same as in AttemptRecord
+	RanMs         int64       `protobuf:"varint,36,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                   // same as in End
+	CpuMs         int64       `protobuf:"varint,44,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`                   // CPU time of all members; 0: unknown for at least one member
+	Inherited     *Inherited  `protobuf:"bytes,50,opt,name=inherited,proto3" json:"inherited,omitempty"`                         // same as in AttemptRecord
+	StoppingMs    int64       `protobuf:"varint,51,opt,name=stopping_ms,json=stoppingMs,proto3" json:"stopping_ms,omitempty"`    // same as in AttemptRecord
+	PreparingMs   int64       `protobuf:"varint,52,opt,name=preparing_ms,json=preparingMs,proto3" json:"preparing_ms,omitempty"` // same as in AttemptRecord
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -661,6 +664,27 @@ func (x *PastAttempt) GetCpuMs() int64 {
 	return 0
 }
 
+func (x *PastAttempt) GetInherited() *Inherited {
+	if x != nil {
+		return x.Inherited
+	}
+	return nil
+}
+
+func (x *PastAttempt) GetStoppingMs() int64 {
+	if x != nil {
+		return x.StoppingMs
+	}
+	return 0
+}
+
+func (x *PastAttempt) GetPreparingMs() int64 {
+	if x != nil {
+		return x.PreparingMs
+	}
+	return 0
+}
+
 var File_messages_history_proto protoreflect.FileDescriptor
 
 const file_messages_history_proto_rawDesc = "" +
@@ -709,7 +733,7 @@ const file_messages_history_proto_rawDesc = "" +
 	"\rtime_limit_ms\x18\x13 \x01(\x03R\vtimeLimitMs\x12(\n" +
 	"\x04gang\x18\x14 \x01(\v2\x14.synapse.v1.GangSpecR\x04gang\x12)\n" +
 	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\x12\x14\n" +
-	"\x05title\x18\x16 \x01(\tR\x05title\"\xd3\x06\n" +
+	"\x05title\x18\x16 \x01(\tR\x05title\"\xcc\a\n" +
 	"\vPastAttempt\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
 	"\x03run\x18\x02 \x01(\x05R\x06number\x12*\n" +
@@ -739,7 +763,11 @@ const file_messages_history_proto_rawDesc = "" +
 	"\x05saved\x18\" \x01(\v2\x11.synapse.v1.SavedR\x05saved\x129\n" +
 	"\x06missed\x18# \x01(\v2\x16.synapse.v1.MissedSaveR\x11missed_checkpoint\x12\x15\n" +
 	"\x06ran_ms\x18$ \x01(\x03R\x05ranMs\x12\x15\n" +
-	"\x06cpu_ms\x18, \x01(\x03R\x05cpuMsB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x06cpu_ms\x18, \x01(\x03R\x05cpuMs\x123\n" +
+	"\tinherited\x182 \x01(\v2\x15.synapse.v1.InheritedR\tinherited\x12\x1f\n" +
+	"\vstopping_ms\x183 \x01(\x03R\n" +
+	"stoppingMs\x12!\n" +
+	"\fpreparing_ms\x184 \x01(\x03R\vpreparingMsB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_history_proto_rawDescOnce sync.Once
@@ -773,6 +801,7 @@ var file_messages_history_proto_goTypes = []any{
 	(*Verdict)(nil),      // 15: synapse.v1.Verdict
 	(*Saved)(nil),        // 16: synapse.v1.Saved
 	(*MissedSave)(nil),   // 17: synapse.v1.MissedSave
+	(*Inherited)(nil),    // 18: synapse.v1.Inherited
 }
 var file_messages_history_proto_depIdxs = []int32{
 	4,  // 0: synapse.v1.History.principal:type_name -> synapse.v1.Principal
@@ -793,11 +822,12 @@ var file_messages_history_proto_depIdxs = []int32{
 	15, // 15: synapse.v1.PastAttempt.verdict:type_name -> synapse.v1.Verdict
 	16, // 16: synapse.v1.PastAttempt.saved:type_name -> synapse.v1.Saved
 	17, // 17: synapse.v1.PastAttempt.missed:type_name -> synapse.v1.MissedSave
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	18, // 18: synapse.v1.PastAttempt.inherited:type_name -> synapse.v1.Inherited
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_messages_history_proto_init() }

@@ -444,6 +444,32 @@ func (m *PastAttempt) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.PreparingMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PreparingMs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xa0
+	}
+	if m.StoppingMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StoppingMs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x98
+	}
+	if m.Inherited != nil {
+		size, err := m.Inherited.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x92
+	}
 	if m.CpuMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CpuMs))
 		i--
@@ -891,6 +917,16 @@ func (m *PastAttempt) SizeVT() (n int) {
 	}
 	if m.CpuMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.CpuMs))
+	}
+	if m.Inherited != nil {
+		l = m.Inherited.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.StoppingMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.StoppingMs))
+	}
+	if m.PreparingMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.PreparingMs))
 	}
 	n += len(m.unknownFields)
 	return n

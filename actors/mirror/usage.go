@@ -162,6 +162,9 @@ func (m *Mirror) charge(s *shownJob, ok bool) {
 // may come from two leaders, so the values are for operators only.
 func (m *Mirror) measure(s *messages.JobStatus) {
 	a := s.GetAttempt()
+	if a.GetInherited() != nil {
+		return // it did not wait in the queue
+	}
 	m.p.Host.Took(TookWait, actors.Millis(max(a.GetCommittedUnixMs()-s.GetRecord().GetSubmittedUnixMs(), 0)))
 	if told := a.GetTold(); told != nil {
 		late := actors.Millis(a.GetCommittedUnixMs() - told.GetToldUnixMs() - told.GetExpectedMs())

@@ -51,6 +51,7 @@ func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastA
 		Cause: end.GetCause(), Detail: end.GetDetail(), FailedRank: end.GetRank(), FailedNode: end.GetNode(),
 		Members: int32(len(a.GetPlaces())), Told: a.GetTold(),
 		Verdict: a.GetVerdict().Brief(), Saved: a.GetSaved(), Missed: a.GetMissed(), RanMs: end.GetRanMs(),
+		Inherited: a.GetInherited(), StoppingMs: a.GetStoppingMs(), PreparingMs: a.GetPreparingMs(),
 	}
 	if end == nil {
 		try.FailedRank = -1

@@ -53,6 +53,8 @@ func TestProcess(t *testing.T) {
 	h.Took("coordinator.reserving", 5*time.Millisecond)
 	h.Took("coordinator.reserving", 400*24*time.Hour)
 	h.Took("promise.late", time.Minute)
+	h.Count("restart.class.user", 6)
+	h.Took("restart.in-place.all", 300*time.Millisecond)
 	h.Took("nobody's", time.Minute)
 	var text strings.Builder
 	if err := Text(Registry(Process{Host: h, Version: "v\xff"}), &text); err != nil {
@@ -72,6 +74,8 @@ func TestProcess(t *testing.T) {
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="86400"} 2`,
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="+Inf"} 3`,
 		`synapse_start_estimate_error_seconds_bucket{side="late",le="60"} 1`,
+		`synapse_restarts_in_place_total{class="user"} 6`,
+		`synapse_restart_in_place_seconds_bucket{step="all",le="0.5"} 1`,
 		`go_goroutines `, `process_open_fds `,
 	} {
 		if !strings.Contains(text.String(), want) {

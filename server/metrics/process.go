@@ -25,6 +25,8 @@ var (
 	limits = New(Counter, "synapse_limit_refusals_total",
 		"jobs refused by a limit of their owner, by limit; the limit uids counts jobs that had to wait for a "+
 			"uid", "limit")
+	restarted = New(Counter, "synapse_restarts_in_place_total",
+		"restarts in place, by class of the failure", "class")
 	batches = New(Counter, "synapse_journal_batches_total",
 		"transactions that the store has on disk")
 	changes = New(Counter, "synapse_journal_changes_total",
@@ -50,6 +52,9 @@ var (
 	phases = New(Histogram, "synapse_attempt_phase_seconds",
 		"duration of each completed phase of attempts: reserving, "+
 			"deciding (the write of the decision), committing, preparing, starting", "phase")
+	restarts = New(Histogram, "synapse_restart_in_place_seconds",
+		"duration of restarts in place, by step: stopping (from the recorded end to the decision), starting (until all "+
+			"tasks run), all", "step")
 	writes = New(Histogram, "synapse_journal_write_seconds",
 		"duration of a transaction, from the request until it is on disk")
 	silence = New(Histogram, "synapse_heartbeat_gap_seconds",
@@ -82,7 +87,7 @@ var spans = []struct {
 	family *Family
 }{
 	{"coordinator.", phases}, {"journal.write", writes}, {"rack.silence", silence}, {"scheduler.pass", passes},
-	{"job.wait", waits}, {"promise.", missed}, {"task.", tasks},
+	{"job.wait", waits}, {"promise.", missed}, {"task.", tasks}, {"restart.in-place.", restarts},
 }
 
 // Process exports the metrics of a process and its actors.
@@ -102,7 +107,8 @@ var (
 		names("limit.", "waiting", "bytes", "uids", "submits"),
 		names("", "host.panics", "scheduler.damaged", "scheduler.quarantined"),
 	)
-	countsOfSaves = slices.Concat(
+	countsOfRestarts = names("restart.class.", "user", "out-of-memory", "unknown", "timeout")
+	countsOfSaves    = slices.Concat(
 		names("checkpoint.asked.", "preempted", "requeued", "drained", "time_limit", "user"),
 		names("checkpoint.result.", "acknowledged", "late", "ended", "withdrawn"),
 		names("checkpoint.ignored.", "other_request", "lower_step"),
@@ -111,6 +117,7 @@ var (
 	spansOfLeaders = slices.Concat(
 		names("coordinator.",
 			messages.PhaseReserving, messages.PhaseDeciding, "committing", "preparing", messages.PhaseStarting),
+		names("restart.in-place.", "stopping", "starting", "all"),
 		names("", "journal.write", "rack.silence", "scheduler.pass", "job.wait", "promise.early", "promise.late"),
 	)
 	spansOfMachines = names("task.", "preparing", messages.PhaseStarting)
@@ -127,7 +134,7 @@ func names(begin string, ends ...string) (all []string) {
 func (Process) Families() []*Family {
 	return []*Family{
 		build, drops, carried, refusals, limits, batches, changes, doubts, asked, answered, ignored, unsaved, events,
-		boxes, phases, writes, silence, passes, waits, missed, tasks,
+		boxes, phases, restarts, restarted, writes, silence, passes, waits, missed, tasks,
 	}
 }
 
@@ -137,7 +144,7 @@ func (s Process) Write(p Page) {
 	counts, taken := s.Host.Counts(), s.Host.Spans()
 	zeroCounts, zeroSpans := countsOfAll, spansOfMachines
 	if s.Leads {
-		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders, countsOfSaves), spansOfLeaders
+		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders, countsOfSaves, countsOfRestarts), spansOfLeaders
 	}
 	for _, name := range zeroCounts {
 		counts[name] += 0
@@ -174,6 +181,9 @@ func seriesOf(name string) (*Family, []string) {
 		return refusals, []string{renamed.SeriesWord(refusals.Name, what)}
 	case room == "limit":
 		return limits, []string{what}
+	case room == "restart":
+		_, class, _ := strings.Cut(what, ".")
+		return restarted, []string{class}
 	case room == "checkpoint":
 		kind, label, _ := strings.Cut(what, ".")
 		return saves[kind], []string{label}

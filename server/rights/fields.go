@@ -125,7 +125,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Deed", "by at_unix_ms reason", "", ""},
 	{"PastAttempt", "token run committed_unix_ms started_unix_ms ended_unix_ms gone_unix_ms cause detail " +
 		"failed_rank failed_node exit_code signal members nodes milli_gpu milli_gpu_ms " +
-		"peak_memory_bytes cpu_ms places told verdict saved missed ran_ms", "", ""},
+		"peak_memory_bytes cpu_ms places told verdict saved missed ran_ms inherited stopping_ms preparing_ms", "", ""},
 	{"GangSpec", "replicas_min replicas_max total split apart", "", ""},
 	{"Resources", "milli_cpu memory_bytes milli_gpu", "", ""},
 	{"JobSpec", "name title labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector " +

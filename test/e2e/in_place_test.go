@@ -47,6 +47,9 @@ func TestInPlace(t *testing.T) {
 	}
 	c.cli("describe", "job", id).wants(t, 0, "In Place:", "")
 	c.cli("describe", "job", id).wants(t, 0, "restart 2, because rank 1 on n", "")
+	c.cli("describe", "job", id).wants(t, 0, "  stopped in ", "") // a line of the attempt before
+	c.cli("history", "-o", "json").wants(t, 0, `"restartedInPlace"`, "")
+	c.cli("get", "jobs", "-o", "json").wants(t, 0, `"restartedInPlace"`, "")
 	if after := c.await(rival, "succeeded").GetAttempt().GetStartedUnixMs(); after < a.GetStartedUnixMs() {
 		t.Error("the other job got the nodes in between")
 	}

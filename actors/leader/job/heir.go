@@ -9,6 +9,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/clock/backoff"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/verdict"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -18,6 +19,14 @@ import (
 // something prevents the heir, the attempt is closed as usual, the nodes free the resources, and the job waits in the
 // queue.
 
+// These are the prefixes of the figures of restarts in place. They never decide anything.
+const (
+	CountRestarted = "restart.class."    // the class of the failure follows
+	TookRestart    = "restart.in-place." // a step of the restart, or all of them, follows
+
+	stepStopping, stepStarting, stepAll = "stopping", "starting", "all"
+)
+
 // heirship is the state of a restart in place. It belongs to the ended attempt with this token.
 type heirship struct {
 	from   topology.Token
@@ -25,7 +34,8 @@ type heirship struct {
 	due    actors.Instant // end of the delay before the heir
 	asked  bool
 	barred bool
-	next   *protocol.Heir // the Scheduler's answer
+	next   *protocol.Heir        // the Scheduler's answer
+	class  messages.FailureClass // of the failure, in the last draft
 }
 
 // heirDue is the timer of an heir: the end of its delay, or of the hold.
@@ -203,7 +213,7 @@ func (j *Job) draftHeir(d *draft) {
 		d.touch(a)
 	}
 	if v := a.Verdict; v != nil {
-		d.rec.LastFailure = v.Brief()
+		d.rec.LastFailure, j.heir.class = v.Brief(), v.Class
 	}
 	d.rec.RanMs += a.End.RanMs
 	if charged(a) {
@@ -253,6 +263,9 @@ func (j *Job) meetingOfHeir(a *messages.AttemptRecord) *messages.Rendezvous {
 // this place.
 func (j *Job) afterHeir(ctx actor.Context) {
 	j.placeFrom = j.limitFrom
+	j.p.Host.Count(CountRestarted+verdict.Word(j.heir.class), 1)
+	j.p.Host.Took(TookRestart+stepStopping, actors.Millis(j.att.StoppingMs))
+	j.restartFrom, j.decided = j.heir.ended, j.p.Clock.Now()
 	j.heir = heirship{}
 	j.begunBefore, j.ranBefore, j.begun, j.startBy, j.ready = false, false, 0, 0, 0
 	j.beginWatch(false)
@@ -265,6 +278,16 @@ func (j *Job) afterHeir(ctx actor.Context) {
 		j.moved = nil
 		j.finish(ctx, m.Cause, m.Detail, m.Node)
 	}
+}
+
+// tookRestart measures a restart in place at its barrier. One that an earlier leader decided is not measured.
+func (j *Job) tookRestart(now actors.Instant) {
+	if j.restartFrom == 0 {
+		return
+	}
+	j.p.Host.Took(TookRestart+stepStarting, now.Since(j.decided))
+	j.p.Host.Took(TookRestart+stepAll, now.Since(j.restartFrom))
+	j.restartFrom = 0
 }
 
 // stopHeir gives up a restart in place because of a drain, a faulty device or a preemption. An heir whose COMMIT is on

@@ -81,6 +81,8 @@ type Job struct {
 	placeFrom   actors.Instant // the same, set by the attempt in this place before; 0: none, or not under this leader
 	before      time.Duration  // time from there to the barrier of this attempt
 	heir        heirship
+	restartFrom actors.Instant // the recorded end before an heir that has not started yet; 0: none under this leader
+	decided     actors.Instant // when the heir was decided
 	warning     warning
 	saving      saving
 	quiet       quiet
@@ -398,6 +400,7 @@ func (j *Job) onBarrierPassed(ctx actor.Context, m protocol.BarrierPassed) {
 	j.states.Become("started", jobRunning)
 	if j.att.StartedUnixMs == 0 {
 		j.started, j.prepared = j.p.Clock.WallMs(), m.Prepared
+		j.tookRestart(j.p.Clock.Now())
 	}
 	passed := j.passedBarrier()
 	j.armTimeLimit(ctx, j.countedFrom(passed))

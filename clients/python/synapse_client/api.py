@@ -1267,6 +1267,9 @@ class PastAttempt(Message):
     missed_checkpoint: Optional[MissedSave] = one("MissedSave")  # same as in AttemptRecord
     ran_ms: int = plain("long")  # same as in End
     cpu_ms: int = plain("long")  # CPU time of all members; 0: unknown for at least one member
+    inherited: Optional[Inherited] = one("Inherited")  # same as in AttemptRecord
+    stopping_ms: int = plain("long")  # same as in AttemptRecord
+    preparing_ms: int = plain("long")  # same as in AttemptRecord
 
 
 @dataclass

@@ -61,6 +61,7 @@ type pastAttemptObj struct {
 	Ranks           []pastRankObj `json:"ranks,omitempty"`
 	Verdict         *verdictObj   `json:"verdict,omitempty"`       // the cause of the failure, without the output
 	Told            *toldObj      `json:"firstEstimate,omitempty"` // first estimate while the job waited for this attempt
+	InPlace         *inPlaceObj   `json:"restartedInPlace,omitempty"`
 	savedObj
 }
 
@@ -121,6 +122,7 @@ func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {
 		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000,
 		GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),
 		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()), Verdict: verdictObject(a.GetVerdict()),
+		InPlace:  inPlaceObject(a),
 		savedObj: savedObject(a.GetSaved(), a.GetMissed(), a.GetCause(), a.GetRanMs()),
 	}
 	if rank := a.GetFailedRank(); rank >= 0 {

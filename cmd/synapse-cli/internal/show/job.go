@@ -243,6 +243,7 @@ var attemptColumns = []column[*messages.AttemptRecord]{
 		}
 		return age(a.GetStartedUnixMs(), a.GetEnd().GetAtUnixMs())
 	}},
+	{head: "IN PLACE", rare: true, cell: func(a *messages.AttemptRecord) string { return inPlaceCell(a) }},
 	{head: "CAUSE", cell: func(a *messages.AttemptRecord) string { return endWords(a.GetEnd()) }},
 }
 
@@ -286,26 +287,6 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.table(func(w io.Writer) error {
 		return table(w, Style{Colour: s.Colour, Width: s.Width}, placeColumns, groups(a.GetPlaces()))
 	})
-}
-
-// inPlaceWords returns why an attempt restarted in place and how long each step took, or "" for other attempts.
-func inPlaceWords(a *messages.AttemptRecord) string {
-	h := a.GetInherited()
-	if h == nil {
-		return ""
-	}
-	words := fmt.Sprintf("restart %d, because %s", h.GetGeneration(), h.GetCause())
-	step := func(name string, ms int64) {
-		if ms > 0 {
-			words += fmt.Sprintf("; %s %d ms", name, ms)
-		}
-	}
-	step("stopped in", a.GetStoppingMs())
-	step("prepared in", a.GetPreparingMs())
-	if from, to := a.GetCommittedUnixMs(), a.GetStartedUnixMs(); to >= from {
-		step("started after", to-from)
-	}
-	return words
 }
 
 // arrayWords returns the indices of an array, or the array of an element, or "" for other jobs.
