@@ -26,8 +26,8 @@ LONG = ./runtime/conformance ./test/e2e ./test/chaos
 SKIPPED = TestManyBehindOneAddress
 # Tests that need many nodes, compare times or compute for long: `make test` skips or shortens them, and
 # `make test-integration` runs them, one package at a time.
-CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages|TestCapacityPage|TestScenarioTenThousandWaiting
-CROWDED = ./test/e2e ./cluster/link ./cmd/synapse-cli ./test/scenario
+CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages|TestCapacityPage|TestScenarioTenThousandWaiting|TestHeirOfManyNodes
+CROWDED = ./test/e2e ./cluster/link ./cmd/synapse-cli ./test/scenario ./sim
 # How long `make chaos` injects failures; SEED draws them.
 DURATION ?= 20m
 # Tests wait as often as they compute, so more of them run at once than there are processors.

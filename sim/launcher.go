@@ -198,7 +198,7 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 	case plan.image > 0:
 		l.later(t, plan.image, func() { l.ready(t) })
 	default:
-		l.later(t, l.w.chance.skewed(2*time.Millisecond, 4*time.Second), func() { l.ready(t) })
+		l.later(t, l.lasts(2*time.Millisecond, 4*time.Second), func() { l.ready(t) })
 	}
 }
 
@@ -260,7 +260,16 @@ func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 			messages.Fault_FAULT_UNKNOWN)
 		return
 	}
-	l.later(t, l.w.chance.skewed(time.Millisecond, 300*time.Millisecond), func() { l.spawn(t, c) })
+	l.later(t, l.lasts(time.Millisecond, 300*time.Millisecond), func() { l.spawn(t, c) })
+}
+
+// lasts draws how long a step of a process takes.
+func (l *launcher) lasts(least, most time.Duration) time.Duration {
+	d := l.w.chance.skewed(least, most)
+	if limit := l.w.opts.Processes; limit > 0 {
+		d = min(d, limit)
+	}
+	return d
 }
 
 func (l *launcher) spawn(t *task, c *messages.StartTask) {
@@ -425,7 +434,7 @@ func (l *launcher) signal(t *task, grace time.Duration) {
 	if t.saves {
 		code = 0
 	}
-	soon := l.w.chance.skewed(2*time.Millisecond, min(3*time.Second, max(grace, 4*time.Millisecond)))
+	soon := l.lasts(2*time.Millisecond, min(3*time.Second, max(grace, 4*time.Millisecond)))
 	l.later(t, soon, func() { l.exited(t, code, false) })
 }
 

@@ -67,6 +67,8 @@ type Options struct {
 	// clocks are exact, and a pass runs after all other occurrences of its instant.
 	Prompt  bool
 	Latency time.Duration
+	// Processes limits how long a process needs to be prepared, to start, and to end after a signal. 0 means no limit.
+	Processes time.Duration
 	// Calls, if set, gets every write that the store accepted, in order. It does not get writes that a restore
 	// removes or a file loses.
 	Calls func(Call)

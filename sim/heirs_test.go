@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file measures restarts in place of a large gang in virtual time, so its figures are the same on every machine.
+// Messages take 0.05 to 0.4 ms, a synchronous write up to 2 ms, and each step of a process up to 10 ms.
+
+// TestHeirOfManyNodes checks the time from the exit of a process until all tasks of its gang run again. `make
+// test-integration` plays more nodes and more restarts.
+func TestHeirOfManyNodes(t *testing.T) {
+	machines, jobs := 64, 5
+	if pace.Crowded() {
+		machines, jobs = 512, 20
+	}
+	w, err := NewWorld(Options{World: "big", Plain: true, Machines: machines, PerRack: 16, Seed: 1, Unchecked: true,
+		Processes: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.RunFor(30 * time.Second)
+	var all []time.Duration
+	for range jobs {
+		all = append(all, w.restartsOnce(t, machines))
+	}
+	slices.Sort(all)
+	most := all[(len(all)*99+99)/100-1]
+	t.Logf("%d restarts on %d nodes: median %v, p99 %v, longest %v", jobs, machines, all[len(all)/2], most, all[len(all)-1])
+	if most > 300*time.Millisecond {
+		t.Errorf("p99 is %v", most)
+	}
+	if len(w.violations) > 0 {
+		t.Error(w.violations)
+	}
+}
+
+// restartsOnce runs a gang on all nodes, of which one rank fails once. It returns the time from the message
+// about the exit until the last node says that its task runs.
+func (w *World) restartsOnce(t *testing.T, machines int) time.Duration {
+	t.Helper()
+	var failed, again instant
+	inherits := false
+	o := w.Submit(&messages.JobSpec{
+		Name: "wide", Queue: "default", Image: "host",
+		Command: script{run: 20 * time.Second, exit: 1, rank: int32(machines / 3), runs: 1}.command(),
+		Restart: &messages.RestartSpec{InPlace: true, Limit: 1},
+		Each:    &messages.Resources{MilliGpu: 8 * topology.WholeGPU},
+		Gang:    &messages.GangSpec{ReplicasMin: int32(machines), ReplicasMax: int32(machines)},
+	})
+	started := 0
+	w.OnLetter(func(l Letter) { // the nodes write these messages after they have heard of a process
+		switch m := l.Message.(type) {
+		case *messages.Ended:
+			failed = cmp.Or(failed, w.engine.now)
+		case *messages.Commit:
+			inherits, started = m.Inherited != nil, 0
+		case *messages.Started:
+			if started++; inherits && started == machines {
+				again = w.engine.now
+			}
+		}
+	})
+	if !w.StepUntil(func() bool { return again != 0 }, time.Minute) {
+		t.Fatalf("the job did not restart in place: %v", w.Stored(o))
+	}
+	w.OnLetter(nil)
+	w.Cancel(o)
+	over := func() bool { r := w.Stored(o); return r != nil && r.State.Terminal() && running(w) == 0 }
+	if !w.StepUntil(over, time.Minute) {
+		t.Fatalf("the job did not end: %v", w.Stored(o))
+	}
+	return again.since(failed)
+}
