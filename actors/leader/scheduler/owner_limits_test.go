@@ -159,6 +159,35 @@ func TestOneOwnerLeavesUIDs(t *testing.T) {
 	}
 }
 
+// TestFewReturnForOneUID checks that one free UID brings only a few of the jobs without one back. Otherwise each pass
+// gives capacity to jobs that find no UID, and jobs that need none wait.
+func TestFewReturnForOneUID(t *testing.T) {
+	a := limitedTo(t, protocol.OwnerLimits{}, topology.UIDRange{First: 2_000_000, Last: 2_000_009})
+	for uid := uint32(2_000_000); uid < 2_000_010; uid++ {
+		a.s.uids.HoldFor(uid, "")
+	}
+	for range 40 {
+		if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
+			t.Fatal(o)
+		}
+	}
+	for i := range 40 {
+		e := a.s.jobs[topology.JobID(fmt.Sprint("j", i+1))]
+		e.toCome, e.pid = true, leadertest.Peers.Journal
+		a.tell(protocol.Waits{Record: &messages.JobRecord{
+			Id: string(e.id), Spec: leadertest.OneGPU(), UidToCome: true, State: messages.JobState_JOB_STATE_QUEUED}})
+	}
+	for _, step := range []struct{ free, parked int }{{0, 40}, {1, 40 - uidHopeful}, {9, 0}} {
+		for uid := range uint32(step.free) {
+			a.s.uids.Release(2_000_000 + uid)
+		}
+		a.tell(uidDue{})
+		if n := len(a.s.uidless.jobs); n != step.parked {
+			t.Errorf("%d more UIDs are free: %d jobs wait for one, want %d", step.free, n, step.parked)
+		}
+	}
+}
+
 // TestRefusedSubmitsLeaveNothing checks that refused submits keep no memory. A test with a million of them measured no
 // growth. This one uses fewer to be quick.
 func TestRefusedSubmitsLeaveNothing(t *testing.T) {

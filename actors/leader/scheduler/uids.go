@@ -124,17 +124,22 @@ func (s *uidPool) awaitsUIDNoMore(e *livingJob) {
 	}
 }
 
+// uidHopeful is how many jobs return to the queue for each free UID.
+const uidHopeful = 8
+
 // onUIDDue returns jobs to the queue that can get a UID. The first to start gets it. A job that is admitted when none
-// is left returns here.
+// is left returns here. If all jobs returned for a few UIDs, the capacity of one pass after another would go to jobs
+// that find none, and jobs that need no UID would wait.
 func (s *Scheduler) onUIDDue(ctx actor.Context) {
 	s.uidless.armed = false
-	all := s.uidless.jobs
+	all, left := s.uidless.jobs, uidHopeful*(s.uids.Len()-s.uids.Held())
 	s.uidless.jobs = nil
 	for _, e := range all {
-		if s.whyNoUID(e) != "" {
+		if left <= 0 || s.whyNoUID(e) != "" {
 			s.uidless.jobs = append(s.uidless.jobs, e)
 			continue
 		}
+		left--
 		e.parked = false
 		ctx.Send(e.pid, protocol.LacksUID{})
 		s.onWaits(ctx, *e.waits)
