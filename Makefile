@@ -46,7 +46,7 @@ export CGO_ENABLED = 0
 SIMULATE = $(GO) run ./cmd/synapse-sim $(if $(SEED),-seed $(SEED)) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(FIRST),-first $(FIRST)) $(if $(WORLD),-world $(WORLD)) $(if $(ORDER),-order $(ORDER)) $(if $(SHARES),-shares) $(if $(HANGS),-hangs) $(if $(IN_PLACE),-in-place)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build programs dist install wheel run installed test test-integration parties crowds pictures test-envs race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants long cover bench clean
+.PHONY: help setup build programs dist install wheel run installed test test-integration parties crowds pictures test-envs race lint proto protocheck verify sim simulate quality scenario fuzz chaos mutants long cover bench compare clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -176,6 +176,12 @@ EACH = $(if $(SMOKE),-n1 -P$$(($$(nproc) + 2)) sh -c 'said=$$("$$@" 2>&1); code=
 bench: installed ## run the benchmarks (BENCH=Gang for some, SMOKE=1 for each once and small)
 	@grep -rl '^func Benchmark' --include='*_test.go' --exclude-dir=tools . | xargs -n1 dirname | sort -u | xargs $(EACH) \
 		$(GO) test $(BUILT) -run '^$$' -bench '$(BENCH)' -benchmem $(if $(SMOKE),-benchtime 1x -short)
+
+# It needs Debian's packages of Slurm, from apt-get or installed, and is never part of the tests: TMPDIR=/dev/shm leaves out
+# the disk, ONLY=gang measures some rows, WRITE=1 replaces the tables of docs/reports/performance.md.
+compare: ## measure Synapse next to Slurm on this host, in interleaved rounds: NODES=64 ROUNDS=15 SUBMITS=100 JOBS=100 DRIVER=process
+	@mkdir -p bin && $(GO) build -o bin/compare ./test/compare
+	@bin/compare $(if $(NODES),-nodes $(NODES)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(SUBMITS),-submits $(SUBMITS)) $(if $(JOBS),-jobs $(JOBS)) $(if $(DRIVER),-driver $(DRIVER)) $(if $(ONLY),-only '$(ONLY)') $(if $(WRITE),-write docs/reports/performance.md)
 
 clean: ## remove the files that these commands created in the tree
 	rm -rf bin cover.out cover.all.out
