@@ -93,7 +93,8 @@ func (c *allAgree) waits(a *messages.AttemptRecord, m *machine) bool {
 	return slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Node == string(m.id) && p.Exit == nil })
 }
 
-// keeps reports whether a node keeps the resources of an open attempt for a restart in place. S44 checks when that ends.
+// keeps reports whether a node keeps the resources of an open attempt for a restart in place. S44 checks when that
+// ends.
 func (c *allAgree) keeps(w *World, s *topology.Allocation, m *machine) (keeps bool) {
 	page := w.books.jobs[string(s.Job)]
 	if page == nil || page.record.State != messages.JobState_JOB_STATE_ACTIVE ||

@@ -13,12 +13,12 @@ import (
 
 // This file reads those files of a process that only its owner and a tracer may read.
 
-// Environ reads the environment with which a process was executed. The environment identifies the remaining processes of
-// a task. If the agent could not read it, it would overlook living processes.
+// Environ reads the environment with which a process was executed. The environment identifies the remaining processes
+// of a task. If the agent could not read it, it would overlook living processes.
 func Environ(pid int) ([]byte, error) { return ReadOwned(pid, "environ") }
 
-// ReadOwned reads a file of a process. In some container engines, root lacks SYS_PTRACE and can read such a file only of
-// its own processes. The owner of a process may always read it, so the second attempt uses the owner's rights.
+// ReadOwned reads a file of a process. In some container engines, root lacks SYS_PTRACE and can read such a file only
+// of its own processes. The owner of a process may always read it, so the second attempt uses the owner's rights.
 func ReadOwned(pid int, name string) ([]byte, error) {
 	path := "/proc/" + strconv.Itoa(pid) + "/" + name
 	text, err := os.ReadFile(path)
