@@ -117,7 +117,7 @@ var (
 	spansOfLeaders = slices.Concat(
 		names("coordinator.",
 			messages.PhaseReserving, messages.PhaseDeciding, "committing", "preparing", messages.PhaseStarting),
-		names("restart.in-place.", "stopping", "starting", "all"),
+		names("restart.in-place.", messages.PhaseStopping, messages.PhaseStarting, "all"),
 		names("", "journal.write", "rack.silence", "scheduler.pass", "job.wait", "promise.early", "promise.late"),
 	)
 	spansOfMachines = names("task.", "preparing", messages.PhaseStarting)

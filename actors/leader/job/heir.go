@@ -24,7 +24,7 @@ const (
 	CountRestarted = "restart.class."    // the class of the failure follows
 	TookRestart    = "restart.in-place." // a step of the restart, or all of them, follows
 
-	stepStopping, stepStarting, stepAll = "stopping", "starting", "all"
+	stepStopping, stepStarting, stepAll = messages.PhaseStopping, messages.PhaseStarting, "all"
 )
 
 // heirship is the state of a restart in place. It belongs to the ended attempt with this token.

@@ -243,7 +243,7 @@ var attemptColumns = []column[*messages.AttemptRecord]{
 		}
 		return age(a.GetStartedUnixMs(), a.GetEnd().GetAtUnixMs())
 	}},
-	{head: "IN PLACE", rare: true, cell: func(a *messages.AttemptRecord) string { return inPlaceCell(a) }},
+	{head: "IN-PLACE", rare: true, cell: func(a *messages.AttemptRecord) string { return inPlaceCell(a) }},
 	{head: "CAUSE", cell: func(a *messages.AttemptRecord) string { return endWords(a.GetEnd()) }},
 }
 
