@@ -33,7 +33,8 @@ func TestHeirOfManyNodes(t *testing.T) {
 	}
 	slices.Sort(all)
 	most := all[(len(all)*99+99)/100-1]
-	t.Logf("%d restarts on %d nodes: median %v, p99 %v, longest %v", jobs, machines, all[len(all)/2], most, all[len(all)-1])
+	t.Logf("%d restarts on %d nodes: median %v, p99 %v, longest %v", jobs, machines, all[len(all)/2], most,
+		all[len(all)-1])
 	if most > 300*time.Millisecond {
 		t.Errorf("p99 is %v", most)
 	}
