@@ -16,6 +16,7 @@ import (
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/localtime"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurmcmd"
 	"github.com/yi-json/synapse/messages"
@@ -37,6 +38,8 @@ type app struct {
 	config     client.Config
 	connection *pflag.FlagSet // the connection flags, which contexts and the environment also set
 	style      show.Style
+	zone       *time.Location // of the user
+	utc        bool           // --utc
 	retryMs    int64
 	completing bool          // completion for a shell
 	documents  int           // documents written so far
@@ -57,7 +60,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(s
 // newApp returns the state of a run before its start.
 func newApp(stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) *app {
 	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: unixsocket.Mine,
-		chance: secondChance, same: sameInterrupt}
+		chance: secondChance, same: sameInterrupt, zone: time.Local}
 	a.out, a.errs = &quoting{to: stdout, colours: &a.style.Colour}, &quoting{to: stderr}
 	return a
 }
@@ -110,8 +113,10 @@ func (a *app) root(args ...string) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(refusedFlag)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	a.connection = root.PersistentFlags()
+	a.connection = pflag.NewFlagSet("", pflag.ContinueOnError)
 	a.connectionFlags(a.connection)
+	root.PersistentFlags().AddFlagSet(a.connection)
+	root.PersistentFlags().BoolVar(&a.utc, "utc", false, "show times in UTC instead of your time zone")
 	a.completeFlag(root, contextFlag, a.completeContexts)
 	if a.name == seedName {
 		a.seedFlags(root)
@@ -138,6 +143,9 @@ func (a *app) begin(c *cobra.Command, _ []string) error {
 		a.style.Colour = (!set || noColour == "") && kind != "dumb"
 	}
 	a.style.NowMs = time.Now().UnixMilli()
+	if !a.utc {
+		a.style.Zone = a.zone
+	}
 	if err := a.style.Check(); err != nil {
 		return exit.Usage("%s", err)
 	}
@@ -170,6 +178,11 @@ func (a *app) with(work func(context.Context, *client.Client) error) error {
 // say writes a text for the user to stderr. The text may contain text of other users.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintln(a.errs, fmt.Sprintf(format, inOneLine(args)...))
+}
+
+// local converts the UTC times in a text to the time zone of the user.
+func (a *app) local(text string) string {
+	return localtime.Of(text, a.style.Zone, time.Now().UnixMilli())
 }
 
 // data writes a line of the requested output.

@@ -167,7 +167,7 @@ func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool
 		if status, err := c.Job(ctx, id); err == nil {
 			line := "job " + id + " " + status.GetPhase()
 			if status.GetReason() != "" {
-				line += ": " + status.GetReason()
+				line += ": " + a.local(status.GetReason())
 			}
 			a.say("\n%s", line)
 		}

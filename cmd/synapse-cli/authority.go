@@ -196,6 +196,6 @@ func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 			return err
 		}
 	}
-	a.say("%s is in %s, valid until %s", who, made.Dir, expiry(made.Pair.Leaf().NotAfter))
+	a.say("%s is in %s, valid until %s", who, made.Dir, a.local(expiry(made.Pair.Leaf().NotAfter)))
 	return nil
 }

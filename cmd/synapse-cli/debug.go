@@ -122,7 +122,7 @@ func (a *app) bundle(path, config string) (err error) {
 
 // ask runs a command of this program with the connection of this run.
 func (a *app) ask(command ...string) ([]byte, error) {
-	args := append([]string{"synapse-cli"}, command...)
+	args := append([]string{"synapse-cli", "--utc"}, command...) // as in the logs of the programs
 	a.connection.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
 			args = append(args, "--"+f.Name+"="+f.Value.String())

@@ -45,7 +45,7 @@ func (a *app) logsCommand() *cobra.Command {
 			if a.timing.sinceMs, err = moment("since", since, a.style.NowMs); err != nil {
 				return err
 			}
-			q.Times = a.timing.asked()
+			q.Times, a.timing.zone = a.timing.asked(), a.style.Zone
 			return a.withJob(args, labels, func(ctx context.Context, c *client.Client, status *messages.JobStatus) error {
 				return a.logs(ctx, c, q, status)
 			})
@@ -57,7 +57,7 @@ func (a *app) logsCommand() *cobra.Command {
 	f.Var(rankList{&q.Ranks}, "rank", "show only these `ranks`, such as 0-3,7")
 	labelFlag(c, &labels, "the unfinished job")
 	f.BoolVar(&a.timing.print, "timestamps", false,
-		"print the time of each line in UTC; a time may be one second too early")
+		"print the time of each line, which may be one second too early")
 	f.StringVar(&since, "since", "", "show only lines since this `time`: 10m, 24h, 2026-11-01 or 2026-11-01T08:00:00Z")
 	f.BoolVar(&a.prefixed, "prefix", false, "label each line with the name of the job and the rank, such as [train/0]")
 	f.BoolVar(&q.Previous, "previous", false, "show the attempt before the latest")
@@ -95,7 +95,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 		return a.logsOfAll(ctx, c, q, status, a.lost, a.stdout, a.stdout)
 	}
 	if r.GetRevision() == 0 && r.GetSpec().GetElement() != nil && !over(status) { // only the array's record knows it
-		a.say("%s: %s has not been submitted as a job yet: %s", a.name, r.GetId(), status.GetReason())
+		a.say("%s: %s has not been submitted as a job yet: %s", a.name, r.GetId(), a.local(status.GetReason()))
 		if !q.GetFollow() {
 			return nil
 		}

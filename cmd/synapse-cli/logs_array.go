@@ -61,7 +61,7 @@ func (a *app) logsOfAll(ctx context.Context, c *client.Client, q *api.ReadLogs, 
 		return err
 	}
 	if len(e.met) == 0 && !over(array) && !q.GetFollow() {
-		a.say("%s: no element of %s has started yet: %s", a.name, e.id, array.GetReason())
+		a.say("%s: no element of %s has started yet: %s", a.name, e.id, a.local(array.GetReason()))
 	}
 	if e.missed > 0 && e.missed == len(e.met) {
 		a.say("%s: no element of %s has an earlier attempt", a.name, e.id)
@@ -161,7 +161,7 @@ func (e *elements) watch(ctx context.Context, array *messages.JobStatus, lost fu
 					Text: fmt.Sprintf("job %q no longer exists", e.id),
 					Hint: "finished jobs are listed only for a limited time"}
 			case v.GetSynced() && !ran:
-				e.a.say("%s: no element of %s has started yet: %s", e.a.name, e.id, array.GetReason())
+				e.a.say("%s: no element of %s has started yet: %s", e.a.name, e.id, e.a.local(array.GetReason()))
 				fallthrough
 			case v.GetSynced():
 				ran = true

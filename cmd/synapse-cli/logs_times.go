@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/localtime"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/topology"
@@ -13,7 +15,8 @@ import (
 // timing holds how the times of lines are used.
 type timing struct {
 	print   bool
-	sinceMs int64 // leave out earlier lines; 0: none
+	zone    *time.Location // of the printed times; nil: UTC
+	sinceMs int64          // leave out earlier lines; 0: none
 }
 
 func (t timing) asked() bool { return t.print || t.sinceMs > 0 }
@@ -62,7 +65,12 @@ func (t timing) stamped(unixMs int64) (text string, shown bool) {
 		return "", true
 	}
 	if unixMs == 0 {
-		return "-                    ", true
+		return fmt.Sprintf("%-*s", len(t.text(0)), "-"), true
 	}
-	return time.UnixMilli(unixMs).UTC().Format(time.RFC3339) + " ", true
+	return t.text(unixMs), true
+}
+
+// text returns a time and a space.
+func (t timing) text(unixMs int64) string {
+	return localtime.Of(time.UnixMilli(unixMs).UTC().Format(time.RFC3339), t.zone, unixMs) + " "
 }

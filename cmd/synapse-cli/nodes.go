@@ -128,7 +128,7 @@ func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *
 				AtUnixMs: ch.atUnixMs})
 		}
 		if err == nil {
-			err = a.data("Node %s %s", id, ch.outcome(a.style.NowMs))
+			err = a.data("Node %s %s", id, a.local(ch.outcome(a.style.NowMs)))
 		}
 		f.Note(err)
 	}

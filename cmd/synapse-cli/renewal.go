@@ -114,5 +114,5 @@ func (a *app) sayRenewal(one client.Context, untilUnixMs int64) {
 		return
 	}
 	a.say("Issuer sent no refresh token; the token expires at %s: log in again then, or now with --scope \"openid "+
-		"profile email groups offline_access\"", time.UnixMilli(untilUnixMs).Format(time.DateTime))
+		"profile email groups offline_access\"", a.local(expiry(time.UnixMilli(untilUnixMs))))
 }

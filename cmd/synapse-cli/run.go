@@ -127,7 +127,9 @@ func (a *app) run(o *runOptions, command []string) error {
 			return letWait(err)
 		}
 		id := reply.GetJob()
-		err = a.placed(waiting, c, id, o.keep, func(why string) { a.say("%s: job %s waits: %s", a.name, id, why) })
+		err = a.placed(waiting, c, id, o.keep, func(why string) {
+			a.say("%s: job %s waits: %s", a.name, id, a.local(why))
+		})
 		if err != nil {
 			return err
 		}

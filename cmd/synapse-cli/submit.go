@@ -19,6 +19,7 @@ import (
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/localtime"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -457,10 +458,10 @@ func (a *app) progress() func(*messages.JobStatus) {
 	return func(j *messages.JobStatus) {
 		line := j.GetPhase()
 		if why := j.GetReason(); why != "" {
-			line += ": " + why
+			line += ": " + a.local(why)
 		}
 		if line != last && !j.GetRecord().GetState().Terminal() {
-			a.say("%s %s %s", time.Now().Format(time.TimeOnly), j.GetRecord().GetId(), line)
+			a.say("%s %s %s", localtime.Clock(time.Now(), a.style.Zone), j.GetRecord().GetId(), line)
 		}
 		last = line
 	}
@@ -468,7 +469,7 @@ func (a *app) progress() func(*messages.JobStatus) {
 
 // over prints how a job ended, and returns its exit code as an error.
 func (a *app) over(j *messages.JobStatus) error {
-	a.say("%s", howItEnded(j))
+	a.say("%s", a.local(howItEnded(j)))
 	return exit.With(show.ExitCode(j.GetRecord()))
 }
 

@@ -183,7 +183,7 @@ func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) e
 		}
 		a.say("Token %s of %s (%s) is valid until %s. The token is not shown again; `token revoke %s` revokes it.",
 			made.GetId(),
-			t.user, t.role, expiry(time.UnixMilli(made.GetUntilUnixMs())), made.GetId())
+			t.user, t.role, a.local(expiry(time.UnixMilli(made.GetUntilUnixMs()))), made.GetId())
 		return text, nil
 	})
 }
@@ -253,5 +253,5 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 	}
 }
 
-// expiry formats the end of a token or a certificate in UTC, as all times of the command line.
+// expiry formats the end of a token or a certificate in UTC. The user sees it in the local time zone.
 func expiry(at time.Time) string { return at.UTC().Format("2006-01-02 15:04Z") }

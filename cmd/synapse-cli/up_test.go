@@ -47,6 +47,7 @@ func TestMain(m *testing.M) {
 		signal.Ignore(syscall.SIGTERM)
 		time.Sleep(time.Minute) // longer than any test, so a process that remains is detected
 	default:
+		time.Local = time.UTC          // the expected output is the same on every host
 		soonEnded = pace.Of(soonEnded) // the child process runs no tests
 		os.Exit(m.Run())
 	}

@@ -150,7 +150,7 @@ func (a *app) updates(change *messages.Update) act {
 		if change.GetSetBegin() {
 			begin := "no begin"
 			if at := reply.GetBeginUnixMs(); at > 0 {
-				begin = "begin " + jobfile.FormatMoment(at)
+				begin = "begin " + a.local(jobfile.FormatMoment(at))
 			}
 			now = append(now, begin)
 		}

@@ -71,7 +71,7 @@ func (a *app) tellWho(r *api.WhoAmIReply) error {
 	if o.Cluster == "" {
 		return a.data("%s: the scheduler does not use TLS; every user may do anything", o.Name)
 	}
-	by := ", until " + o.Until
+	by := ", until " + a.local(o.Until)
 	switch {
 	case o.Token != "":
 		by = " with token " + o.Token + by

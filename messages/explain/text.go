@@ -47,6 +47,21 @@ func (p Sheet) Text(width int) string {
 	return b.String()
 }
 
+// With returns the explanation with each of its texts converted.
+func (p Sheet) With(convert func(string) string) Sheet {
+	converted := Sheet{Title: convert(p.Title)}
+	for _, row := range p.Rows {
+		lines := make([][]string, len(row.Lines))
+		for i, line := range row.Lines {
+			for _, cell := range line {
+				lines[i] = append(lines[i], convert(cell))
+			}
+		}
+		converted.Rows = append(converted.Rows, Row{row.Label, lines})
+	}
+	return converted
+}
+
 // Line returns the text as one line.
 func (p Sheet) Line() string {
 	parts := []string{clean(p.Title)}

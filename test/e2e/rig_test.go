@@ -44,6 +44,8 @@ var bin string
 const atOnce = 8
 
 func TestMain(m *testing.M) {
+	_ = os.Setenv("TZ", "UTC") // the expected output is the same on every host
+	time.Local = time.UTC
 	if len(os.Args) == 6 && os.Args[1] == intruding {
 		_ = os.Setenv(pace.Variable, os.Args[5])
 		os.Exit(intrude(os.Args[2], os.Args[3], os.Args[4]))

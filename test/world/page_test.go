@@ -80,6 +80,8 @@ func shared(name string) (string, error) {
 }
 
 func TestMain(m *testing.M) {
+	_ = os.Setenv("TZ", "UTC") // the expected output is the same on every host
+	time.Local = time.UTC
 	code := m.Run()
 	for _, folder := range sharedFolders.names {
 		_ = os.RemoveAll(folder)

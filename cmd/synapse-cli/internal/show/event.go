@@ -3,7 +3,6 @@ package show
 import (
 	"encoding/json"
 	"io"
-	"time"
 
 	"github.com/yi-json/synapse/messages"
 )
@@ -31,8 +30,9 @@ func Event(w io.Writer, s Style, e *messages.Event) error {
 		return eventObject(w, s.Format, e)
 	}
 	phase := phaseOf(e)
-	text := oneLine(e.GetText())
-	at := time.UnixMilli(e.GetAtUnixMs()).UTC().Format(time.RFC3339)
+	s.NowMs = e.GetAtUnixMs() // the text was written then
+	at := s.local(stamp(s.NowMs))
+	text := s.local(oneLine(e.GetText()))
 	if s.Width > 0 {
 		text = cut(text, s.Width-len(at)-len(gap))
 	}

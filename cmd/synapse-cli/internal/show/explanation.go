@@ -15,10 +15,11 @@ func Explanation(w io.Writer, s Style, reply *messages.ExplainJobReply, job *mes
 	if s.Format != "" {
 		return Object(w, s.Format, explanationObject(e, job, phase, reply.GetText()))
 	}
-	text := Lines(reply.GetText()) + "\n"
+	text := s.local(Lines(reply.GetText())) + "\n"
 	switch {
 	case e != nil:
-		text = explain.Of(e).Text(s.Width)
+		s.NowMs = e.GetAtUnixMs() // the texts were written then
+		text = explain.Of(e).With(s.local).Text(s.Width)
 	case job.GetId() == "":
 		text = oneLine(job.GetName()) + ": " + text
 	}

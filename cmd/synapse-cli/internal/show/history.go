@@ -38,13 +38,15 @@ var pastColumns = []column[past]{
 	{head: "RUNTIME", right: true, cell: func(j past) string { return messages.Span(j.ranMs()) }},
 	{head: "GPU-HOURS", right: true, cell: func(j past) string { return hours(j.GetMilliGpuMs()) }},
 	{head: "PEAK", wide: true, right: true, cell: func(j past) string { return peak(j.PastJob) }},
-	{head: "SUBMITTED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetSubmittedUnixMs())) }},
-	{head: "STARTED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetStartedUnixMs())) }},
-	{head: "FINISHED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetFinishedUnixMs())) }},
+	{head: "SUBMITTED", wide: true, times: true, cell: func(j past) string {
+		return orDash(stamp(j.GetSubmittedUnixMs()))
+	}},
+	{head: "STARTED", wide: true, times: true, cell: func(j past) string { return orDash(stamp(j.GetStartedUnixMs())) }},
+	{head: "FINISHED", wide: true, times: true, cell: func(j past) string { return orDash(stamp(j.GetFinishedUnixMs())) }},
 	{head: "ENDED", right: true, cell: func(j past) string { return age(j.GetFinishedUnixMs(), j.now) }},
 	{head: "LOST", wide: true, right: true, cell: past.lost},
 	{head: "LATE", wide: true, right: true, cell: past.late},
-	{head: "REASON", cell: func(j past) string { return j.GetReason() }},
+	{head: "REASON", times: true, cell: func(j past) string { return j.GetReason() }},
 }
 
 func (j past) state() string { return messages.EndPhase(j.GetState()) }

@@ -35,7 +35,7 @@ var jobColumns = []column[job]{
 	{head: "RUNTIME", drop: 3, right: true, cell: job.ran},
 	{head: "AGE", drop: 2, right: true, cell: job.age},
 	{head: "PROGRESS", drop: 6, rare: true, cell: job.progress},
-	{head: "REASON", wrap: true, cell: job.why},
+	{head: "REASON", wrap: true, times: true, cell: job.why},
 }
 
 // job is the status of a job with the current time for its ages.
@@ -119,7 +119,7 @@ func JobFile(w io.Writer, specs ...*messages.JobSpec) error {
 func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*messages.AttemptRecord) error {
 	j := job{status, s.NowMs}
 	r, spec := j.GetRecord(), j.spec()
-	p := page{w: w}
+	p := page{w: w, s: s}
 	phase := oneLine(j.GetPhase())
 	if s.Colour {
 		phase = painted(phase, phaseColour(phase))
@@ -127,7 +127,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Job", j.id())
 	p.line("Name", spec.Called())
 	p.painted("Phase", phase)
-	p.line("Reason", j.why())
+	p.timed("Reason", j.why())
 	describeStart(&p, j)
 	asks := Shape(spec)
 	if r.GetMemoryByShare() {
@@ -150,17 +150,17 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Queue", spec.GetQueue())
 	p.line("Priority", number(int64(spec.GetPriority())))
 	p.line("Labels", labels(spec.GetLabels()))
-	p.line("Submitted", when(r.GetSubmittedUnixMs(), s.NowMs))
-	p.line("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
+	p.timed("Submitted", when(r.GetSubmittedUnixMs(), s.NowMs))
+	p.timed("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
 	p.line("Array", arrayWords(spec))
 	p.line("After", afterWords(r))
-	p.line("Begin", ahead(spec.GetBeginUnixMs(), s.NowMs))
+	p.timed("Begin", ahead(spec.GetBeginUnixMs(), s.NowMs))
 	lasts := limit(spec.GetTimeLimitMs())
 	if r.GetLimitByDefault() {
 		lasts += " (by default)"
 	}
 	p.line("Time limit", lasts)
-	p.line("Warned", warned(j))
+	p.timed("Warned", warned(j))
 	if spec.GetNotPreemptible() {
 		p.line("Preemptible", "no: uses only the quota of its queue")
 	}
@@ -198,7 +198,7 @@ func describeAttempts(p *page, s Style, j job, attempts []*messages.AttemptRecor
 	if len(earlier) > 0 {
 		p.section("Earlier attempts", "")
 		p.table(func(w io.Writer) error {
-			return table(w, Style{Width: s.Width}, attemptColumns, earlier)
+			return table(w, Style{Width: s.Width, Zone: s.Zone, NowMs: s.NowMs}, attemptColumns, earlier)
 		})
 	}
 	if a := j.GetAttempt(); a != nil {
@@ -236,7 +236,9 @@ func userOf(r *messages.JobRecord) string {
 
 var attemptColumns = []column[*messages.AttemptRecord]{
 	{head: "ATTEMPT", right: true, cell: func(a *messages.AttemptRecord) string { return fmt.Sprint(a.GetRun()) }},
-	{head: "STARTED", cell: func(a *messages.AttemptRecord) string { return orDash(stamp(a.GetStartedUnixMs())) }},
+	{head: "STARTED", times: true, cell: func(a *messages.AttemptRecord) string {
+		return orDash(stamp(a.GetStartedUnixMs()))
+	}},
 	{head: "RUNTIME", right: true, cell: func(a *messages.AttemptRecord) string {
 		if a.GetStartedUnixMs() == 0 {
 			return "-"
@@ -244,7 +246,7 @@ var attemptColumns = []column[*messages.AttemptRecord]{
 		return age(a.GetStartedUnixMs(), a.GetEnd().GetAtUnixMs())
 	}},
 	{head: "IN-PLACE", rare: true, cell: func(a *messages.AttemptRecord) string { return inPlaceCell(a) }},
-	{head: "CAUSE", cell: func(a *messages.AttemptRecord) string { return endWords(a.GetEnd()) }},
+	{head: "CAUSE", times: true, cell: func(a *messages.AttemptRecord) string { return endWords(a.GetEnd()) }},
 }
 
 // describeProcess prints what each task runs, and in which image.
@@ -267,17 +269,17 @@ func describeProcess(p *page, spec *messages.JobSpec) {
 
 func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.section("Attempt", fmt.Sprint(a.GetRun()))
-	p.line("Committed", when(a.GetCommittedUnixMs(), s.NowMs))
-	p.line("Started", when(a.GetStartedUnixMs(), s.NowMs))
+	p.timed("Committed", when(a.GetCommittedUnixMs(), s.NowMs))
+	p.timed("Started", when(a.GetStartedUnixMs(), s.NowMs))
 	p.line("In Place", inPlaceWords(a))
-	p.line("Estimated", foretold(a.GetTold(), a.GetCommittedUnixMs()))
+	p.timed("Estimated", foretold(a.GetTold(), a.GetCommittedUnixMs()))
 	if r := a.GetRendezvous(); r != nil {
 		p.line("Rendezvous", fmt.Sprintf("%s:%d", r.GetAddress(), r.GetPort()))
 	}
 	p.line("Preempted", victims(a.GetVictims()))
 	if e := a.GetEnd(); e != nil {
-		p.line("Ended", when(e.GetAtUnixMs(), s.NowMs))
-		p.line("Cause", endWords(e))
+		p.timed("Ended", when(e.GetAtUnixMs(), s.NowMs))
+		p.timed("Cause", endWords(e))
 	}
 	describeVerdict(p, a.GetVerdict())
 	if len(a.GetPlaces()) == 0 {

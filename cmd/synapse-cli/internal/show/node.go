@@ -37,7 +37,7 @@ var nodeColumns = []column[node]{
 	}},
 	{head: "AGENT", wide: true, cell: func(n node) string { return orDash(n.announced().GetAgentVersion()) }},
 	{head: "LABELS", wide: true, cell: func(n node) string { return orDash(labels(n.announced().GetLabels())) }},
-	{head: "REASON", cell: node.remarks},
+	{head: "REASON", times: true, cell: node.remarks},
 }
 
 func (n node) id() string                        { return n.GetRecord().GetId() }
@@ -216,20 +216,20 @@ var sliceColumns = []column[*messages.SliceReport]{
 func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	n := node{status, s.NowMs}
 	r, a := n.GetRecord(), n.announced()
-	p := page{w: w}
+	p := page{w: w, s: s}
 	state := oneLine(n.state())
 	if s.Colour {
 		state = painted(state, phaseColour(n.GetPhase()))
 	}
 	p.line("Node", n.id())
 	p.painted("State", state)
-	p.line("Reason", n.why())
+	p.timed("Reason", n.why())
 	p.line("Topology", labels(a.GetPlace()))
 	p.line("Labels", labels(a.GetLabels()))
 	p.line("Address", a.GetAddress())
 	p.line("Agent", a.GetAgentVersion())
 	p.line("Users", n.accounts())
-	p.line("Joined", when(r.GetJoinedUnixMs(), s.NowMs))
+	p.timed("Joined", when(r.GetJoinedUnixMs(), s.NowMs))
 	p.line("Last seen", messages.Span(max(n.GetHeardMsAgo(), 0))+" ago")
 	for _, d := range []struct {
 		name string
@@ -242,10 +242,10 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 		}
 	}
 	if r.GetClosing() != nil {
-		p.line("Drain starts", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+messages.Doing(r.GetClosing()))
+		p.timed("Drain starts", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+messages.Doing(r.GetClosing()))
 	}
 	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
-		p.line("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))
+		p.timed("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))
 	}
 	p.section("In use", "")
 	p.line("GPUs", n.used(milli, (*messages.Resources).GetMilliGpu))

@@ -13,6 +13,7 @@ import (
 
 type page struct {
 	w      io.Writer
+	s      Style
 	indent string
 	err    error
 }
@@ -34,6 +35,10 @@ func (p *page) line(name, value string) {
 	// Further lines of a value are aligned with its first line.
 	p.painted(name, strings.Join(lines, "\n"+strings.Repeat(" ", nameWidth)))
 }
+
+// timed prints a name and a value with times, which are shown in the time zone of the user. Values that users have
+// chosen, such as a command, use line instead.
+func (p *page) timed(name, value string) { p.line(name, p.s.local(value)) }
 
 // painted prints a line that may contain colours.
 func (p *page) painted(name, value string) {

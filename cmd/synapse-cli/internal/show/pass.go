@@ -25,8 +25,8 @@ var passColumns = []column[*passObj]{
 	{head: "USER", cell: func(p *passObj) string { return p.User }},
 	{head: "ROLE", cell: func(p *passObj) string { return p.Role }},
 	{head: "CREATED BY", cell: func(p *passObj) string { return p.By }},
-	{head: "CREATED", cell: func(p *passObj) string { return p.Made }},
-	{head: "EXPIRES", cell: func(p *passObj) string { return p.Until }},
+	{head: "CREATED", times: true, cell: func(p *passObj) string { return p.Made }},
+	{head: "EXPIRES", times: true, cell: func(p *passObj) string { return p.Until }},
 }
 
 // Passes prints a list of tokens.

@@ -14,8 +14,8 @@ import (
 // checkpoints prints what is known about the checkpoints of a job.
 func (p *page) checkpoints(j job) {
 	p.line("Checkpoint", checkpoint(j.spec()))
-	p.line("Saving", saving(j.JobStatus, j.now))
-	p.line("Saved", saved(j.GetAttempt(), j.now))
+	p.timed("Saving", saving(j.JobStatus, j.now))
+	p.timed("Saved", saved(j.GetAttempt(), j.now))
 	p.line("Not saved", missed(j.GetAttempt()))
 }
 

@@ -43,5 +43,5 @@ func describeStall(p *page, s *messages.Stall) {
 		return
 	}
 	p.line("Stalled at", fmt.Sprintf("step %d", s.GetStep()))
-	p.line("Evidence", s.GetWhy())
+	p.timed("Evidence", s.GetWhy())
 }

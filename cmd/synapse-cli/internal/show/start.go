@@ -19,7 +19,7 @@ var startColumns = []column[job]{
 	{head: "RESERVED", wide: true, right: true, cell: func(j job) string {
 		return fmt.Sprint(len(j.GetProspect().GetKept()))
 	}},
-	{head: "START", cell: job.starts},
+	{head: "START", times: true, cell: job.starts},
 }
 
 // starts returns when a job starts, or why a job outside the queue does not.
@@ -36,10 +36,10 @@ const describedKept = 16
 
 func describeStart(p *page, j job) {
 	if told := j.GetProspect(); told != nil {
-		p.line("Start", told.Words(j.now))
-		p.line("Reserved", told.Reserved(describedKept, j.now))
+		p.timed("Start", told.Words(j.now))
+		p.timed("Reserved", told.Reserved(describedKept, j.now))
 	}
-	p.line("Estimated", foretold(j.toldFirst(), 0))
+	p.timed("Estimated", foretold(j.toldFirst(), 0))
 }
 
 // toldFirst returns the first estimate of a waiting job, if it is on disk. Only jobs with a start guarantee have

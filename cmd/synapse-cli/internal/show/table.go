@@ -7,8 +7,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/localtime"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/explain"
 )
@@ -20,8 +22,9 @@ type Style struct {
 	Parsable  bool // fields separated by |, never cut
 	Quiet     bool // only IDs
 	Colour    bool
-	Width     int   // of the terminal; 0: unlimited
-	NowMs     int64 // current time, for ages
+	Width     int            // of the terminal; 0: unlimited
+	NowMs     int64          // current time, for ages
+	Zone      *time.Location // of the times in tables and texts; nil: UTC. Objects and --parsable always have UTC.
 }
 
 // Formats lists the values of Style.Format that a user may request.
@@ -52,6 +55,9 @@ func (s *Style) CheckOne() error {
 	return nil
 }
 
+// local converts the UTC times in a text to the time zone of the user.
+func (s *Style) local(text string) string { return localtime.Of(text, s.Zone, s.NowMs) }
+
 // names reports whether only IDs are printed.
 func (s *Style) names() bool { return s.Quiet || s.Format == "name" }
 
@@ -64,6 +70,7 @@ type column[T any] struct {
 	paint func(T) string // a colour, or ""
 	drop  int            // order of removal on a narrow terminal: first 1, then 2; 0: never removed
 	rare  bool           // removed if every row has "-", unless programs read the table
+	times bool           // cells contain times, which are shown in the time zone of the user
 	wrap  bool           // in the last column: a long cell is wrapped instead of cut
 }
 
@@ -91,6 +98,9 @@ func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 		line := make([]string, len(columns))
 		for i, c := range columns {
 			line[i] = oneLine(c.cell(row))
+			if c.times && !s.Parsable {
+				line[i] = s.local(line[i])
+			}
 		}
 		cells = append(cells, line)
 	}

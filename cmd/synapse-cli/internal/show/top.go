@@ -25,7 +25,7 @@ var topColumns = []column[job]{
 	{head: "TASKS", drop: 4, right: true, cell: job.tasks},
 	{head: "RUNTIME", drop: 3, right: true, cell: job.ran},
 	{head: "AGE", drop: 2, right: true, cell: job.age},
-	{head: "REASON", cell: job.why},
+	{head: "REASON", times: true, cell: job.why},
 }
 
 // stock holds the sums over all nodes.
@@ -88,7 +88,7 @@ func Top(
 	}
 	gpus = "gpus      " + bar(s, have.used, have.total, len(gpus)) + gpus
 	head := fmt.Sprintf("%s at %s\n%s\n%s\njobs      %d hold resources, %d wait for %s GPUs%s\n\n",
-		server, stamp(s.NowMs), machines, gpus, holding, waiting, milli(wanted), idleWords(jobs))
+		server, s.local(stamp(s.NowMs)), machines, gpus, holding, waiting, milli(wanted), idleWords(jobs))
 	if _, err := io.WriteString(w, head); err != nil {
 		return err
 	}

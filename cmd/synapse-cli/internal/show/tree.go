@@ -189,7 +189,7 @@ func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesR
 		return fmt.Errorf("unknown queue %q", name)
 	}
 	b := all[at]
-	p := &page{w: w}
+	p := &page{w: w, s: s}
 	p.line("Queue", b.name)
 	if b.spec == nil {
 		p.line("Closed", "the queue accepts no new jobs; its queued jobs can start without a quota")
@@ -204,7 +204,7 @@ func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesR
 		p.line("Longest wait", age(at, s.NowMs))
 	}
 	by := cmp.Or(reply.GetApplied().GetBy().GetName(), "nobody")
-	p.line("Applied", strings.TrimSuffix(fmt.Sprintf("revision %d, by %s, %s", reply.GetRevision(), by,
+	p.timed("Applied", strings.TrimSuffix(fmt.Sprintf("revision %d, by %s, %s", reply.GetRevision(), by,
 		when(reply.GetApplied().GetAtUnixMs(), s.NowMs)), ", "))
 	return p.err
 }

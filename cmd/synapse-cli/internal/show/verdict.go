@@ -75,7 +75,7 @@ func describeVerdict(p *page, v *messages.Verdict) {
 	if v == nil {
 		return
 	}
-	p.line("Verdict", verdict.Sentence(v))
+	p.timed("Verdict", verdict.Sentence(v))
 	counts := "does not count against restart.limit"
 	if v.GetCharged() {
 		counts = "counts against restart.limit"
