@@ -1877,13 +1877,15 @@ type JobProgress struct {
 	Total   int64                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`     // 0: unknown
 	Percent int32                  `protobuf:"varint,3,opt,name=percent,proto3" json:"percent,omitempty"` // of the total, rounded down; 0 without a total
 	// Thousandths of steps per second of the slowest rank, measured by the steady clock of its node. 0: not known yet.
-	MilliRate     int64     `protobuf:"varint,4,opt,name=milli_rate,json=milliRate,proto3" json:"milli_rate,omitempty"`
-	LeftMs        int64     `protobuf:"varint,5,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`                     // time for the remaining steps at that rate; 0: unknown, or none remain
-	MostStep      int64     `protobuf:"varint,6,opt,name=most_step,json=mostStep,proto3" json:"most_step,omitempty"`               // of the fastest rank
-	ChangedMsAgo  int64     `protobuf:"varint,7,opt,name=changed_ms_ago,json=changedMsAgo,proto3" json:"changed_ms_ago,omitempty"` // since a step last changed on any rank
-	Ranks         int32     `protobuf:"varint,8,opt,name=ranks,proto3" json:"ranks,omitempty"`                                     // number of ranks that report a step
-	Garbage       int64     `protobuf:"varint,9,opt,name=garbage,json=not_understood,proto3" json:"garbage,omitempty"`             // number of reports that could not be parsed
-	Metrics       []*Metric `protobuf:"bytes,10,rep,name=metrics,proto3" json:"metrics,omitempty"`                                 // of the first rank that reports some
+	MilliRate     int64       `protobuf:"varint,4,opt,name=milli_rate,json=milliRate,proto3" json:"milli_rate,omitempty"`
+	LeftMs        int64       `protobuf:"varint,5,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`                     // time for the remaining steps at that rate; 0: unknown, or none remain
+	MostStep      int64       `protobuf:"varint,6,opt,name=most_step,json=mostStep,proto3" json:"most_step,omitempty"`               // of the fastest rank
+	ChangedMsAgo  int64       `protobuf:"varint,7,opt,name=changed_ms_ago,json=changedMsAgo,proto3" json:"changed_ms_ago,omitempty"` // since a step last changed on any rank
+	Ranks         int32       `protobuf:"varint,8,opt,name=ranks,proto3" json:"ranks,omitempty"`                                     // number of ranks that report a step
+	Garbage       int64       `protobuf:"varint,9,opt,name=garbage,json=not_understood,proto3" json:"garbage,omitempty"`             // number of reports that could not be parsed
+	Metrics       []*Metric   `protobuf:"bytes,10,rep,name=metrics,proto3" json:"metrics,omitempty"`                                 // of the first rank that reports some
+	Slow          []*SlowRank `protobuf:"bytes,20,rep,name=slow,proto3" json:"slow,omitempty"`                                       // the slowest of the ranks that are much slower than the others
+	SlowRanks     int32       `protobuf:"varint,21,opt,name=slow_ranks,json=slowRanks,proto3" json:"slow_ranks,omitempty"`           // number of all such ranks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1988,6 +1990,97 @@ func (x *JobProgress) GetMetrics() []*Metric {
 	return nil
 }
 
+func (x *JobProgress) GetSlow() []*SlowRank {
+	if x != nil {
+		return x.Slow
+	}
+	return nil
+}
+
+func (x *JobProgress) GetSlowRanks() int32 {
+	if x != nil {
+		return x.SlowRanks
+	}
+	return 0
+}
+
+// SlowRank is a rank that needs more than 1.2 times the median time for a step, and has for at least 20 steps.
+type SlowRank struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Percent       int64                  `protobuf:"varint,3,opt,name=percent,proto3" json:"percent,omitempty"`             // its time for a step, in percent of the median
+	Steps         int64                  `protobuf:"varint,4,opt,name=steps,proto3" json:"steps,omitempty"`                 // that it has made since it became slow
+	StepUs        int64                  `protobuf:"varint,5,opt,name=step_us,json=stepUs,proto3" json:"step_us,omitempty"` // its time for a step, in microseconds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlowRank) Reset() {
+	*x = SlowRank{}
+	mi := &file_messages_client_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlowRank) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlowRank) ProtoMessage() {}
+
+func (x *SlowRank) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlowRank.ProtoReflect.Descriptor instead.
+func (*SlowRank) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SlowRank) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *SlowRank) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *SlowRank) GetPercent() int64 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *SlowRank) GetSteps() int64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *SlowRank) GetStepUs() int64 {
+	if x != nil {
+		return x.StepUs
+	}
+	return 0
+}
+
 // ArrayCounts counts the elements of an array by state.
 type ArrayCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2002,7 +2095,7 @@ type ArrayCounts struct {
 
 func (x *ArrayCounts) Reset() {
 	*x = ArrayCounts{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2107,7 @@ func (x *ArrayCounts) String() string {
 func (*ArrayCounts) ProtoMessage() {}
 
 func (x *ArrayCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2120,7 @@ func (x *ArrayCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayCounts.ProtoReflect.Descriptor instead.
 func (*ArrayCounts) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ArrayCounts) GetWaiting() int32 {
@@ -2095,7 +2188,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2200,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2213,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{22}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -2253,7 +2346,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2358,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2371,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{23}
+	return file_messages_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -2342,7 +2435,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2447,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2460,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{24}
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -2402,7 +2495,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2507,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2520,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{25}
+	return file_messages_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -2469,7 +2562,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2574,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2587,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{26}
+	return file_messages_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -2578,7 +2671,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2590,7 +2683,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2603,7 +2696,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{27}
+	return file_messages_client_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -2640,7 +2733,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2745,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2758,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{28}
+	return file_messages_client_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -2707,7 +2800,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2812,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2825,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{29}
+	return file_messages_client_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -2768,7 +2861,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2780,7 +2873,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2793,7 +2886,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{30}
+	return file_messages_client_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -2828,7 +2921,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2840,7 +2933,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2853,7 +2946,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{31}
+	return file_messages_client_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -2915,7 +3008,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3020,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3033,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{32}
+	return file_messages_client_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Explanation) GetJob() *JobName {
@@ -3152,7 +3245,7 @@ type JobName struct {
 
 func (x *JobName) Reset() {
 	*x = JobName{}
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3257,7 @@ func (x *JobName) String() string {
 func (*JobName) ProtoMessage() {}
 
 func (x *JobName) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3270,7 @@ func (x *JobName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobName.ProtoReflect.Descriptor instead.
 func (*JobName) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{33}
+	return file_messages_client_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JobName) GetId() string {
@@ -3230,7 +3323,7 @@ type Demand struct {
 
 func (x *Demand) Reset() {
 	*x = Demand{}
-	mi := &file_messages_client_proto_msgTypes[34]
+	mi := &file_messages_client_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3335,7 @@ func (x *Demand) String() string {
 func (*Demand) ProtoMessage() {}
 
 func (x *Demand) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[34]
+	mi := &file_messages_client_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3348,7 @@ func (x *Demand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Demand.ProtoReflect.Descriptor instead.
 func (*Demand) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{34}
+	return file_messages_client_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Demand) GetTotal() *Resources {
@@ -3375,7 +3468,7 @@ type Space struct {
 
 func (x *Space) Reset() {
 	*x = Space{}
-	mi := &file_messages_client_proto_msgTypes[35]
+	mi := &file_messages_client_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3387,7 +3480,7 @@ func (x *Space) String() string {
 func (*Space) ProtoMessage() {}
 
 func (x *Space) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[35]
+	mi := &file_messages_client_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3400,7 +3493,7 @@ func (x *Space) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Space.ProtoReflect.Descriptor instead.
 func (*Space) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{35}
+	return file_messages_client_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Space) GetLevel() string {
@@ -3536,7 +3629,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_messages_client_proto_msgTypes[36]
+	mi := &file_messages_client_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +3641,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[36]
+	mi := &file_messages_client_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +3654,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{36}
+	return file_messages_client_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Holding) GetJob() *JobName {
@@ -3612,7 +3705,7 @@ type UnavailableNode struct {
 
 func (x *UnavailableNode) Reset() {
 	*x = UnavailableNode{}
-	mi := &file_messages_client_proto_msgTypes[37]
+	mi := &file_messages_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3717,7 @@ func (x *UnavailableNode) String() string {
 func (*UnavailableNode) ProtoMessage() {}
 
 func (x *UnavailableNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[37]
+	mi := &file_messages_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3730,7 @@ func (x *UnavailableNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableNode.ProtoReflect.Descriptor instead.
 func (*UnavailableNode) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{37}
+	return file_messages_client_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UnavailableNode) GetNode() string {
@@ -3680,7 +3773,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_messages_client_proto_msgTypes[38]
+	mi := &file_messages_client_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3785,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[38]
+	mi := &file_messages_client_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3798,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{38}
+	return file_messages_client_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Dependency) GetJob() *JobName {
@@ -3741,7 +3834,7 @@ type Constraint struct {
 
 func (x *Constraint) Reset() {
 	*x = Constraint{}
-	mi := &file_messages_client_proto_msgTypes[39]
+	mi := &file_messages_client_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +3846,7 @@ func (x *Constraint) String() string {
 func (*Constraint) ProtoMessage() {}
 
 func (x *Constraint) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[39]
+	mi := &file_messages_client_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +3859,7 @@ func (x *Constraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Constraint.ProtoReflect.Descriptor instead.
 func (*Constraint) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{39}
+	return file_messages_client_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Constraint) GetKind() string {
@@ -3797,7 +3890,7 @@ type Relaxation struct {
 
 func (x *Relaxation) Reset() {
 	*x = Relaxation{}
-	mi := &file_messages_client_proto_msgTypes[40]
+	mi := &file_messages_client_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3809,7 +3902,7 @@ func (x *Relaxation) String() string {
 func (*Relaxation) ProtoMessage() {}
 
 func (x *Relaxation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[40]
+	mi := &file_messages_client_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3822,7 +3915,7 @@ func (x *Relaxation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Relaxation.ProtoReflect.Descriptor instead.
 func (*Relaxation) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{40}
+	return file_messages_client_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Relaxation) GetText() string {
@@ -3887,7 +3980,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[41]
+	mi := &file_messages_client_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3899,7 +3992,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[41]
+	mi := &file_messages_client_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3912,7 +4005,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{41}
+	return file_messages_client_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -4015,7 +4108,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[42]
+	mi := &file_messages_client_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4027,7 +4120,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[42]
+	mi := &file_messages_client_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4040,7 +4133,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{42}
+	return file_messages_client_proto_rawDescGZIP(), []int{43}
 }
 
 // Event is one change of the public view of a job or a node. Mirror → client.
@@ -4065,7 +4158,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[43]
+	mi := &file_messages_client_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4170,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[43]
+	mi := &file_messages_client_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4183,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{43}
+	return file_messages_client_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -4182,7 +4275,7 @@ type GetEfficiency struct {
 
 func (x *GetEfficiency) Reset() {
 	*x = GetEfficiency{}
-	mi := &file_messages_client_proto_msgTypes[44]
+	mi := &file_messages_client_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4194,7 +4287,7 @@ func (x *GetEfficiency) String() string {
 func (*GetEfficiency) ProtoMessage() {}
 
 func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[44]
+	mi := &file_messages_client_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4207,7 +4300,7 @@ func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiency.ProtoReflect.Descriptor instead.
 func (*GetEfficiency) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{44}
+	return file_messages_client_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetEfficiency) GetPrincipal() *Principal {
@@ -4242,7 +4335,7 @@ type GpuNow struct {
 
 func (x *GpuNow) Reset() {
 	*x = GpuNow{}
-	mi := &file_messages_client_proto_msgTypes[45]
+	mi := &file_messages_client_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4254,7 +4347,7 @@ func (x *GpuNow) String() string {
 func (*GpuNow) ProtoMessage() {}
 
 func (x *GpuNow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[45]
+	mi := &file_messages_client_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4267,7 +4360,7 @@ func (x *GpuNow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNow.ProtoReflect.Descriptor instead.
 func (*GpuNow) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{45}
+	return file_messages_client_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GpuNow) GetClass() GpuClass {
@@ -4296,7 +4389,7 @@ type GetEfficiencyReply struct {
 
 func (x *GetEfficiencyReply) Reset() {
 	*x = GetEfficiencyReply{}
-	mi := &file_messages_client_proto_msgTypes[46]
+	mi := &file_messages_client_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4308,7 +4401,7 @@ func (x *GetEfficiencyReply) String() string {
 func (*GetEfficiencyReply) ProtoMessage() {}
 
 func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[46]
+	mi := &file_messages_client_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4321,7 +4414,7 @@ func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiencyReply.ProtoReflect.Descriptor instead.
 func (*GetEfficiencyReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{46}
+	return file_messages_client_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetEfficiencyReply) GetOutcome() *Outcome {
@@ -4504,7 +4597,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x10deadline_unix_ms\x18\x06 \x01(\x03R\x0edeadlineUnixMs\x122\n" +
 	"\x05ranks\x18\a \x03(\v2\x15.synapse.v1.RankSavedR\facknowledged\x12\x12\n" +
 	"\x04step\x18\b \x01(\x03R\x04step\x12\x18\n" +
-	"\aproblem\x18\t \x01(\tR\aproblem\"\xb1\x02\n" +
+	"\aproblem\x18\t \x01(\tR\aproblem\"\xfa\x02\n" +
 	"\vJobProgress\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x18\n" +
@@ -4517,7 +4610,16 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05ranks\x18\b \x01(\x05R\x05ranks\x12\x1f\n" +
 	"\agarbage\x18\t \x01(\x03R\x0enot_understood\x12,\n" +
 	"\ametrics\x18\n" +
-	" \x03(\v2\x12.synapse.v1.MetricR\ametrics\"\x95\x01\n" +
+	" \x03(\v2\x12.synapse.v1.MetricR\ametrics\x12(\n" +
+	"\x04slow\x18\x14 \x03(\v2\x14.synapse.v1.SlowRankR\x04slow\x12\x1d\n" +
+	"\n" +
+	"slow_ranks\x18\x15 \x01(\x05R\tslowRanks\"{\n" +
+	"\bSlowRank\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
+	"\apercent\x18\x03 \x01(\x03R\apercent\x12\x14\n" +
+	"\x05steps\x18\x04 \x01(\x03R\x05steps\x12\x17\n" +
+	"\astep_us\x18\x05 \x01(\x03R\x06stepUs\"\x95\x01\n" +
 	"\vArrayCounts\x12\x18\n" +
 	"\awaiting\x18\x01 \x01(\x05R\awaiting\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
@@ -4786,7 +4888,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),                  // 0: synapse.v1.Code
 	(NodeVerb)(0),              // 1: synapse.v1.NodeVerb
@@ -4813,148 +4915,150 @@ var file_messages_client_proto_goTypes = []any{
 	(*Warning)(nil),            // 22: synapse.v1.Warning
 	(*Saving)(nil),             // 23: synapse.v1.Saving
 	(*JobProgress)(nil),        // 24: synapse.v1.JobProgress
-	(*ArrayCounts)(nil),        // 25: synapse.v1.ArrayCounts
-	(*JobStatus)(nil),          // 26: synapse.v1.JobStatus
-	(*NodeStatus)(nil),         // 27: synapse.v1.NodeStatus
-	(*GetJob)(nil),             // 28: synapse.v1.GetJob
-	(*GetJobReply)(nil),        // 29: synapse.v1.GetJobReply
-	(*ListJobs)(nil),           // 30: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),      // 31: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),          // 32: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),     // 33: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),         // 34: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil),    // 35: synapse.v1.ExplainJobReply
-	(*Explanation)(nil),        // 36: synapse.v1.Explanation
-	(*JobName)(nil),            // 37: synapse.v1.JobName
-	(*Demand)(nil),             // 38: synapse.v1.Demand
-	(*Space)(nil),              // 39: synapse.v1.Space
-	(*Holding)(nil),            // 40: synapse.v1.Holding
-	(*UnavailableNode)(nil),    // 41: synapse.v1.UnavailableNode
-	(*Dependency)(nil),         // 42: synapse.v1.Dependency
-	(*Constraint)(nil),         // 43: synapse.v1.Constraint
-	(*Relaxation)(nil),         // 44: synapse.v1.Relaxation
-	(*Watch)(nil),              // 45: synapse.v1.Watch
-	(*Unwatch)(nil),            // 46: synapse.v1.Unwatch
-	(*Event)(nil),              // 47: synapse.v1.Event
-	(*GetEfficiency)(nil),      // 48: synapse.v1.GetEfficiency
-	(*GpuNow)(nil),             // 49: synapse.v1.GpuNow
-	(*GetEfficiencyReply)(nil), // 50: synapse.v1.GetEfficiencyReply
-	(*Principal)(nil),          // 51: synapse.v1.Principal
-	(*JobSpec)(nil),            // 52: synapse.v1.JobSpec
-	(Cause)(0),                 // 53: synapse.v1.Cause
-	(*RankSaved)(nil),          // 54: synapse.v1.RankSaved
-	(*Metric)(nil),             // 55: synapse.v1.Metric
-	(*JobRecord)(nil),          // 56: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),      // 57: synapse.v1.AttemptRecord
-	(*Stall)(nil),              // 58: synapse.v1.Stall
-	(*Use)(nil),                // 59: synapse.v1.Use
-	(*NodeRecord)(nil),         // 60: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),       // 61: synapse.v1.LedgerReport
-	(*Token)(nil),              // 62: synapse.v1.Token
-	(*NodeUsers)(nil),          // 63: synapse.v1.NodeUsers
-	(*Label)(nil),              // 64: synapse.v1.Label
-	(*Resources)(nil),          // 65: synapse.v1.Resources
-	(AfterEnd)(0),              // 66: synapse.v1.AfterEnd
-	(GpuTimeKind)(0),           // 67: synapse.v1.GpuTimeKind
-	(GpuClass)(0),              // 68: synapse.v1.GpuClass
-	(*GpuTime)(nil),            // 69: synapse.v1.GpuTime
+	(*SlowRank)(nil),           // 25: synapse.v1.SlowRank
+	(*ArrayCounts)(nil),        // 26: synapse.v1.ArrayCounts
+	(*JobStatus)(nil),          // 27: synapse.v1.JobStatus
+	(*NodeStatus)(nil),         // 28: synapse.v1.NodeStatus
+	(*GetJob)(nil),             // 29: synapse.v1.GetJob
+	(*GetJobReply)(nil),        // 30: synapse.v1.GetJobReply
+	(*ListJobs)(nil),           // 31: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),      // 32: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),          // 33: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),     // 34: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),         // 35: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil),    // 36: synapse.v1.ExplainJobReply
+	(*Explanation)(nil),        // 37: synapse.v1.Explanation
+	(*JobName)(nil),            // 38: synapse.v1.JobName
+	(*Demand)(nil),             // 39: synapse.v1.Demand
+	(*Space)(nil),              // 40: synapse.v1.Space
+	(*Holding)(nil),            // 41: synapse.v1.Holding
+	(*UnavailableNode)(nil),    // 42: synapse.v1.UnavailableNode
+	(*Dependency)(nil),         // 43: synapse.v1.Dependency
+	(*Constraint)(nil),         // 44: synapse.v1.Constraint
+	(*Relaxation)(nil),         // 45: synapse.v1.Relaxation
+	(*Watch)(nil),              // 46: synapse.v1.Watch
+	(*Unwatch)(nil),            // 47: synapse.v1.Unwatch
+	(*Event)(nil),              // 48: synapse.v1.Event
+	(*GetEfficiency)(nil),      // 49: synapse.v1.GetEfficiency
+	(*GpuNow)(nil),             // 50: synapse.v1.GpuNow
+	(*GetEfficiencyReply)(nil), // 51: synapse.v1.GetEfficiencyReply
+	(*Principal)(nil),          // 52: synapse.v1.Principal
+	(*JobSpec)(nil),            // 53: synapse.v1.JobSpec
+	(Cause)(0),                 // 54: synapse.v1.Cause
+	(*RankSaved)(nil),          // 55: synapse.v1.RankSaved
+	(*Metric)(nil),             // 56: synapse.v1.Metric
+	(*JobRecord)(nil),          // 57: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),      // 58: synapse.v1.AttemptRecord
+	(*Stall)(nil),              // 59: synapse.v1.Stall
+	(*Use)(nil),                // 60: synapse.v1.Use
+	(*NodeRecord)(nil),         // 61: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),       // 62: synapse.v1.LedgerReport
+	(*Token)(nil),              // 63: synapse.v1.Token
+	(*NodeUsers)(nil),          // 64: synapse.v1.NodeUsers
+	(*Label)(nil),              // 65: synapse.v1.Label
+	(*Resources)(nil),          // 66: synapse.v1.Resources
+	(AfterEnd)(0),              // 67: synapse.v1.AfterEnd
+	(GpuTimeKind)(0),           // 68: synapse.v1.GpuTimeKind
+	(GpuClass)(0),              // 69: synapse.v1.GpuClass
+	(*GpuTime)(nil),            // 70: synapse.v1.GpuTime
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	51, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	52, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	52, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	53, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	4,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	51, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	52, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	52, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	53, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
 	4,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	51, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	52, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	4,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	51, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	52, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	4,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	51, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	52, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
 	4,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	51, // 13: synapse.v1.Checkpoint.principal:type_name -> synapse.v1.Principal
+	52, // 13: synapse.v1.Checkpoint.principal:type_name -> synapse.v1.Principal
 	4,  // 14: synapse.v1.CheckpointReply.outcome:type_name -> synapse.v1.Outcome
-	51, // 15: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	52, // 15: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
 	4,  // 16: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	51, // 17: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	52, // 17: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 18: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
 	4,  // 19: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
 	2,  // 20: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
-	53, // 21: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
+	54, // 21: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
 	3,  // 22: synapse.v1.Saving.state:type_name -> synapse.v1.SaveState
-	53, // 23: synapse.v1.Saving.cause:type_name -> synapse.v1.Cause
-	54, // 24: synapse.v1.Saving.ranks:type_name -> synapse.v1.RankSaved
-	55, // 25: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
-	56, // 26: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	57, // 27: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	21, // 28: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
-	25, // 29: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
-	22, // 30: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
-	23, // 31: synapse.v1.JobStatus.saving:type_name -> synapse.v1.Saving
-	24, // 32: synapse.v1.JobStatus.progress:type_name -> synapse.v1.JobProgress
-	58, // 33: synapse.v1.JobStatus.stall:type_name -> synapse.v1.Stall
-	59, // 34: synapse.v1.JobStatus.use:type_name -> synapse.v1.Use
-	60, // 35: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	61, // 36: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	62, // 37: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	63, // 38: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
-	51, // 39: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	4,  // 40: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 41: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	57, // 42: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	51, // 43: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	64, // 44: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	4,  // 45: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	26, // 46: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	51, // 47: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	4,  // 48: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	27, // 49: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	51, // 50: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	52, // 51: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
-	4,  // 52: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	36, // 53: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
-	37, // 54: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
-	38, // 55: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
-	39, // 56: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
-	40, // 57: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
-	41, // 58: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
-	40, // 59: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
-	21, // 60: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
-	37, // 61: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
-	37, // 62: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
-	42, // 63: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
-	43, // 64: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
-	43, // 65: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
-	44, // 66: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
-	65, // 67: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
-	65, // 68: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
-	65, // 69: synapse.v1.Space.free:type_name -> synapse.v1.Resources
-	65, // 70: synapse.v1.Space.total:type_name -> synapse.v1.Resources
-	65, // 71: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
-	65, // 72: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
-	65, // 73: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
-	37, // 74: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
-	65, // 75: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
-	37, // 76: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
-	66, // 77: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
-	38, // 78: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
-	37, // 79: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
-	51, // 80: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	64, // 81: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	26, // 82: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	27, // 83: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	51, // 84: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
-	67, // 85: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
-	68, // 86: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
-	4,  // 87: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
-	69, // 88: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
-	49, // 89: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
-	90, // [90:90] is the sub-list for method output_type
-	90, // [90:90] is the sub-list for method input_type
-	90, // [90:90] is the sub-list for extension type_name
-	90, // [90:90] is the sub-list for extension extendee
-	0,  // [0:90] is the sub-list for field type_name
+	54, // 23: synapse.v1.Saving.cause:type_name -> synapse.v1.Cause
+	55, // 24: synapse.v1.Saving.ranks:type_name -> synapse.v1.RankSaved
+	56, // 25: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
+	25, // 26: synapse.v1.JobProgress.slow:type_name -> synapse.v1.SlowRank
+	57, // 27: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	58, // 28: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	21, // 29: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
+	26, // 30: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
+	22, // 31: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
+	23, // 32: synapse.v1.JobStatus.saving:type_name -> synapse.v1.Saving
+	24, // 33: synapse.v1.JobStatus.progress:type_name -> synapse.v1.JobProgress
+	59, // 34: synapse.v1.JobStatus.stall:type_name -> synapse.v1.Stall
+	60, // 35: synapse.v1.JobStatus.use:type_name -> synapse.v1.Use
+	61, // 36: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	62, // 37: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	63, // 38: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	64, // 39: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
+	52, // 40: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	4,  // 41: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	27, // 42: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	58, // 43: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	52, // 44: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	65, // 45: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	4,  // 46: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	27, // 47: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	52, // 48: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	4,  // 49: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	28, // 50: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	52, // 51: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	53, // 52: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	4,  // 53: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	37, // 54: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
+	38, // 55: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
+	39, // 56: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
+	40, // 57: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
+	41, // 58: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
+	42, // 59: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
+	41, // 60: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
+	21, // 61: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
+	38, // 62: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
+	38, // 63: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
+	43, // 64: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
+	44, // 65: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
+	44, // 66: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
+	45, // 67: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
+	66, // 68: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
+	66, // 69: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
+	66, // 70: synapse.v1.Space.free:type_name -> synapse.v1.Resources
+	66, // 71: synapse.v1.Space.total:type_name -> synapse.v1.Resources
+	66, // 72: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
+	66, // 73: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
+	66, // 74: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
+	38, // 75: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
+	66, // 76: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
+	38, // 77: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
+	67, // 78: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
+	39, // 79: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
+	38, // 80: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
+	52, // 81: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	65, // 82: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	27, // 83: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	28, // 84: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	52, // 85: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
+	68, // 86: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
+	69, // 87: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
+	4,  // 88: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
+	70, // 89: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
+	50, // 90: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
+	91, // [91:91] is the sub-list for method output_type
+	91, // [91:91] is the sub-list for method input_type
+	91, // [91:91] is the sub-list for extension type_name
+	91, // [91:91] is the sub-list for extension extendee
+	0,  // [0:91] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -4974,7 +5078,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

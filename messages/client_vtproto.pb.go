@@ -1514,6 +1514,27 @@ func (m *JobProgress) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.SlowRanks != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SlowRanks))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa8
+	}
+	if len(m.Slow) > 0 {
+		for iNdEx := len(m.Slow) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Slow[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0xa2
+		}
+	}
 	if len(m.Metrics) > 0 {
 		for iNdEx := len(m.Metrics) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Metrics[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -1568,6 +1589,66 @@ func (m *JobProgress) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if m.Step != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Step))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *SlowRank) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *SlowRank) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *SlowRank) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.StepUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StepUs))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.Steps != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Steps))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Percent != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Percent))
+		i--
+		dAtA[i] = 0x18
+	}
+	if len(m.Node) > 0 {
+		i -= len(m.Node)
+		copy(dAtA[i:], m.Node)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Node)))
+		i--
+		dAtA[i] = 0x12
+	}
+	if m.Rank != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Rank))
 		i--
 		dAtA[i] = 0x8
 	}
@@ -4515,6 +4596,41 @@ func (m *JobProgress) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if len(m.Slow) > 0 {
+		for _, e := range m.Slow {
+			l = e.SizeVT()
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.SlowRanks != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.SlowRanks))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *SlowRank) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Rank != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Rank))
+	}
+	l = len(m.Node)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Percent != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Percent))
+	}
+	if m.Steps != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Steps))
+	}
+	if m.StepUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StepUs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -2182,6 +2182,75 @@ func (x *Use) GetIdleMs() int64 {
 	return 0
 }
 
+// RankPace is how fast a rank is.
+type RankPace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          int32                  `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	StepUs        int64                  `protobuf:"varint,3,opt,name=step_us,json=stepUs,proto3" json:"step_us,omitempty"` // mean time for a step in the last minutes, in microseconds
+	WorkUs        int64                  `protobuf:"varint,4,opt,name=work_us,json=workUs,proto3" json:"work_us,omitempty"` // mean of the times that the rank itself reported as its own work in a step; 0: it reports none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankPace) Reset() {
+	*x = RankPace{}
+	mi := &file_messages_gang_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankPace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankPace) ProtoMessage() {}
+
+func (x *RankPace) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankPace.ProtoReflect.Descriptor instead.
+func (*RankPace) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *RankPace) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *RankPace) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *RankPace) GetStepUs() int64 {
+	if x != nil {
+		return x.StepUs
+	}
+	return 0
+}
+
+func (x *RankPace) GetWorkUs() int64 {
+	if x != nil {
+		return x.WorkUs
+	}
+	return 0
+}
+
 // RankSaved is the acknowledgement of one rank that it has saved a checkpoint.
 type RankSaved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2196,7 +2265,7 @@ type RankSaved struct {
 
 func (x *RankSaved) Reset() {
 	*x = RankSaved{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2277,7 @@ func (x *RankSaved) String() string {
 func (*RankSaved) ProtoMessage() {}
 
 func (x *RankSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2290,7 @@ func (x *RankSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSaved.ProtoReflect.Descriptor instead.
 func (*RankSaved) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RankSaved) GetRank() int32 {
@@ -2271,7 +2340,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2352,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2365,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Warned) GetOrigin() *Origin {
@@ -2336,7 +2405,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2417,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2430,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Stop) GetOrder() *Order {
@@ -2419,7 +2488,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2500,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2513,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{26}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Evidence) GetOomScope() OomScope {
@@ -2537,7 +2606,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2618,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2631,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{27}
+	return file_messages_gang_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -2685,7 +2754,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +2766,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +2779,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{28}
+	return file_messages_gang_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -2749,7 +2818,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2830,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2843,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{29}
+	return file_messages_gang_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -2823,7 +2892,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2904,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +2917,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{30}
+	return file_messages_gang_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -2881,7 +2950,7 @@ type SliceReport struct {
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +2962,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +2975,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{31}
+	return file_messages_gang_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -3012,7 +3081,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[32]
+	mi := &file_messages_gang_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +3093,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[32]
+	mi := &file_messages_gang_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +3106,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{32}
+	return file_messages_gang_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -3117,7 +3186,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[33]
+	mi := &file_messages_gang_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3198,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[33]
+	mi := &file_messages_gang_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3211,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{33}
+	return file_messages_gang_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -3208,7 +3277,7 @@ type SliceRecord struct {
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[34]
+	mi := &file_messages_gang_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3220,7 +3289,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[34]
+	mi := &file_messages_gang_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3233,7 +3302,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{34}
+	return file_messages_gang_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -3490,7 +3559,12 @@ const file_messages_gang_proto_rawDesc = "" +
 	"gpuPercent\x12(\n" +
 	"\x10gpu_hour_percent\x18\f \x01(\x03R\x0egpuHourPercent\x12(\n" +
 	"\x10gpu_memory_bytes\x18\r \x01(\x03R\x0egpuMemoryBytes\x12\x17\n" +
-	"\aidle_ms\x18\x0e \x01(\x03R\x06idleMs\"\x81\x01\n" +
+	"\aidle_ms\x18\x0e \x01(\x03R\x06idleMs\"d\n" +
+	"\bRankPace\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x17\n" +
+	"\astep_us\x18\x03 \x01(\x03R\x06stepUs\x12\x17\n" +
+	"\awork_us\x18\x04 \x01(\x03R\x06workUs\"\x81\x01\n" +
 	"\tRankSaved\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x14\n" +
@@ -3685,7 +3759,7 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
@@ -3718,46 +3792,47 @@ var file_messages_gang_proto_goTypes = []any{
 	(*Warn)(nil),         // 28: synapse.v1.Warn
 	(*RankState)(nil),    // 29: synapse.v1.RankState
 	(*Use)(nil),          // 30: synapse.v1.Use
-	(*RankSaved)(nil),    // 31: synapse.v1.RankSaved
-	(*Warned)(nil),       // 32: synapse.v1.Warned
-	(*Stop)(nil),         // 33: synapse.v1.Stop
-	(*Evidence)(nil),     // 34: synapse.v1.Evidence
-	(*Exit)(nil),         // 35: synapse.v1.Exit
-	(*Exited)(nil),       // 36: synapse.v1.Exited
-	(*Ended)(nil),        // 37: synapse.v1.Ended
-	(*Forget)(nil),       // 38: synapse.v1.Forget
-	(*SliceReport)(nil),  // 39: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 40: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 41: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 42: synapse.v1.SliceRecord
-	(*Token)(nil),        // 43: synapse.v1.Token
-	(*Incarnation)(nil),  // 44: synapse.v1.Incarnation
-	(*Resources)(nil),    // 45: synapse.v1.Resources
-	(*GpuShare)(nil),     // 46: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 47: synapse.v1.JobSpec
+	(*RankPace)(nil),     // 31: synapse.v1.RankPace
+	(*RankSaved)(nil),    // 32: synapse.v1.RankSaved
+	(*Warned)(nil),       // 33: synapse.v1.Warned
+	(*Stop)(nil),         // 34: synapse.v1.Stop
+	(*Evidence)(nil),     // 35: synapse.v1.Evidence
+	(*Exit)(nil),         // 36: synapse.v1.Exit
+	(*Exited)(nil),       // 37: synapse.v1.Exited
+	(*Ended)(nil),        // 38: synapse.v1.Ended
+	(*Forget)(nil),       // 39: synapse.v1.Forget
+	(*SliceReport)(nil),  // 40: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 41: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 42: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 43: synapse.v1.SliceRecord
+	(*Token)(nil),        // 44: synapse.v1.Token
+	(*Incarnation)(nil),  // 45: synapse.v1.Incarnation
+	(*Resources)(nil),    // 46: synapse.v1.Resources
+	(*GpuShare)(nil),     // 47: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 48: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	43, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	44, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	43, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	44, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	45, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	45, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	46, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	44, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	45, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	44, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	45, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	46, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	46, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	47, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
 	8,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
 	10, // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
 	9,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
 	11, // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
 	9,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	40, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	41, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
 	8,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
 	9,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
 	8,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	47, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	48, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
 	10, // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
 	18, // 19: synapse.v1.Commit.inherited:type_name -> synapse.v1.Inherited
-	43, // 20: synapse.v1.Inherited.from:type_name -> synapse.v1.Token
+	44, // 20: synapse.v1.Inherited.from:type_name -> synapse.v1.Token
 	9,  // 21: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
 	9,  // 22: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
 	9,  // 23: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
@@ -3771,33 +3846,33 @@ var file_messages_gang_proto_depIdxs = []int32{
 	1,  // 31: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
 	2,  // 32: synapse.v1.RankState.wait:type_name -> synapse.v1.Wait
 	9,  // 33: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
-	31, // 34: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
+	32, // 34: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
 	8,  // 35: synapse.v1.Stop.order:type_name -> synapse.v1.Order
 	1,  // 36: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
 	5,  // 37: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
 	6,  // 38: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
 	3,  // 39: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
 	4,  // 40: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	34, // 41: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
+	35, // 41: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
 	9,  // 42: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	35, // 43: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	36, // 43: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
 	9,  // 44: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	35, // 45: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	36, // 45: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
 	8,  // 46: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	43, // 47: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	44, // 47: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
 	7,  // 48: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
 	11, // 49: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	35, // 50: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	45, // 51: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	45, // 52: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	46, // 53: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	39, // 54: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	42, // 55: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	43, // 56: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	36, // 50: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	46, // 51: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	46, // 52: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	47, // 53: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	40, // 54: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	43, // 55: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	44, // 56: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
 	7,  // 57: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
 	11, // 58: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	35, // 59: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	47, // 60: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	36, // 59: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	48, // 60: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
 	1,  // 61: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
 	18, // 62: synapse.v1.SliceRecord.inherited:type_name -> synapse.v1.Inherited
 	63, // [63:63] is the sub-list for method output_type
@@ -3820,7 +3895,7 @@ func file_messages_gang_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

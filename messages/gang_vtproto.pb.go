@@ -1497,6 +1497,59 @@ func (m *Use) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *RankPace) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *RankPace) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *RankPace) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.WorkUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WorkUs))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.StepUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StepUs))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Step != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Step))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Rank != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Rank))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *RankSaved) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -3252,6 +3305,28 @@ func (m *Use) SizeVT() (n int) {
 	}
 	if m.IdleMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.IdleMs))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *RankPace) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Rank != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Rank))
+	}
+	if m.Step != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Step))
+	}
+	if m.StepUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StepUs))
+	}
+	if m.WorkUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.WorkUs))
 	}
 	n += len(m.unknownFields)
 	return n

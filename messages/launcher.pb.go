@@ -944,6 +944,7 @@ type TaskProgress struct {
 	Metrics       []*Metric              `protobuf:"bytes,7,rep,name=metrics,proto3" json:"metrics,omitempty"`
 	State         *RankState             `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"` // unset: the launcher does not know what the task does
 	Use           *Use                   `protobuf:"bytes,14,opt,name=use,proto3" json:"use,omitempty"`     // unset: not measured yet
+	Pace          *RankPace              `protobuf:"bytes,20,opt,name=pace,proto3" json:"pace,omitempty"`   // unset: the time for a step is not known yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1037,6 +1038,13 @@ func (x *TaskProgress) GetState() *RankState {
 func (x *TaskProgress) GetUse() *Use {
 	if x != nil {
 		return x.Use
+	}
+	return nil
+}
+
+func (x *TaskProgress) GetPace() *RankPace {
+	if x != nil {
+		return x.Pace
 	}
 	return nil
 }
@@ -2101,7 +2109,7 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\bgrace_ms\x18\x03 \x01(\x03R\agraceMs\"2\n" +
 	"\x06Metric\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xb2\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xdc\x02\n" +
 	"\fTaskProgress\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x14\n" +
@@ -2113,7 +2121,8 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\agarbage\x18\x06 \x01(\x03R\agarbage\x12,\n" +
 	"\ametrics\x18\a \x03(\v2\x12.synapse.v1.MetricR\ametrics\x12+\n" +
 	"\x05state\x18\v \x01(\v2\x15.synapse.v1.RankStateR\x05state\x12!\n" +
-	"\x03use\x18\x0e \x01(\v2\x0f.synapse.v1.UseR\x03use\"/\n" +
+	"\x03use\x18\x0e \x01(\v2\x0f.synapse.v1.UseR\x03use\x12(\n" +
+	"\x04pace\x18\x14 \x01(\v2\x14.synapse.v1.RankPaceR\x04pace\"/\n" +
 	"\tStatsTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\xb3\x01\n" +
 	"\tTaskStats\x12\"\n" +
@@ -2242,8 +2251,9 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*RankSaved)(nil),      // 39: synapse.v1.RankSaved
 	(*RankState)(nil),      // 40: synapse.v1.RankState
 	(*Use)(nil),            // 41: synapse.v1.Use
-	(*LogTime)(nil),        // 42: synapse.v1.LogTime
-	(*StopSpec)(nil),       // 43: synapse.v1.StopSpec
+	(*RankPace)(nil),       // 42: synapse.v1.RankPace
+	(*LogTime)(nil),        // 43: synapse.v1.LogTime
+	(*StopSpec)(nil),       // 44: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
 	32, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
@@ -2272,28 +2282,29 @@ var file_messages_launcher_proto_depIdxs = []int32{
 	13, // 23: synapse.v1.TaskProgress.metrics:type_name -> synapse.v1.Metric
 	40, // 24: synapse.v1.TaskProgress.state:type_name -> synapse.v1.RankState
 	41, // 25: synapse.v1.TaskProgress.use:type_name -> synapse.v1.Use
-	1,  // 26: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 27: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
-	1,  // 28: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 29: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	42, // 30: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
-	1,  // 31: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
-	1,  // 32: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
-	1,  // 33: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	1,  // 34: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	37, // 35: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	43, // 36: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	23, // 37: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	25, // 38: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
-	0,  // 39: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
-	32, // 40: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
-	25, // 41: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
-	32, // 42: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	42, // 26: synapse.v1.TaskProgress.pace:type_name -> synapse.v1.RankPace
+	1,  // 27: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 28: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
+	1,  // 29: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 30: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
+	43, // 31: synapse.v1.TaskLogs.times:type_name -> synapse.v1.LogTime
+	1,  // 32: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
+	1,  // 33: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
+	1,  // 34: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	1,  // 35: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	37, // 36: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	44, // 37: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	23, // 38: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	25, // 39: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
+	0,  // 40: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
+	32, // 41: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
+	25, // 42: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
+	32, // 43: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }

@@ -840,6 +840,18 @@ func (m *TaskProgress) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Pace != nil {
+		size, err := m.Pace.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
+	}
 	if m.Use != nil {
 		size, err := m.Use.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -2206,6 +2218,10 @@ func (m *TaskProgress) SizeVT() (n int) {
 	if m.Use != nil {
 		l = m.Use.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Pace != nil {
+		l = m.Pace.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -667,6 +667,7 @@ type AttemptProgress struct {
 	OnTime        int32                  `protobuf:"varint,14,opt,name=on_time,json=onTime,proto3" json:"on_time,omitempty"`         // number of active ranks that report steps
 	SentNs        int64                  `protobuf:"varint,13,opt,name=sent_ns,json=sentNs,proto3" json:"sent_ns,omitempty"`         // when this was sent, by the clock of the node's boot
 	Use           *Use                   `protobuf:"bytes,15,opt,name=use,proto3" json:"use,omitempty"`                              // of the tasks on this node; unset: not measured yet
+	Paces         []*RankPace            `protobuf:"bytes,20,rep,name=paces,proto3" json:"paces,omitempty"`                          // of the ranks on this node whose time for a step is known, in rank order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -802,6 +803,13 @@ func (x *AttemptProgress) GetSentNs() int64 {
 func (x *AttemptProgress) GetUse() *Use {
 	if x != nil {
 		return x.Use
+	}
+	return nil
+}
+
+func (x *AttemptProgress) GetPaces() []*RankPace {
+	if x != nil {
+		return x.Paces
 	}
 	return nil
 }
@@ -1091,7 +1099,7 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x120\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x18.synapse.v1.RejectReasonR\x06reason\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x129\n" +
-	"\vincarnation\x18\x04 \x01(\v2\x17.synapse.v1.IncarnationR\vincarnation\"\xcc\x03\n" +
+	"\vincarnation\x18\x04 \x01(\v2\x17.synapse.v1.IncarnationR\vincarnation\"\xf8\x03\n" +
 	"\x0fAttemptProgress\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
@@ -1110,7 +1118,8 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x06active\x18\f \x01(\x05R\x06active\x12\x17\n" +
 	"\aon_time\x18\x0e \x01(\x05R\x06onTime\x12\x17\n" +
 	"\asent_ns\x18\r \x01(\x03R\x06sentNs\x12!\n" +
-	"\x03use\x18\x0f \x01(\v2\x0f.synapse.v1.UseR\x03use\"\x92\x02\n" +
+	"\x03use\x18\x0f \x01(\v2\x0f.synapse.v1.UseR\x03use\x12*\n" +
+	"\x05paces\x18\x14 \x03(\v2\x14.synapse.v1.RankPaceR\x05paces\"\x92\x02\n" +
 	"\tHeartbeat\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
@@ -1173,6 +1182,7 @@ var file_messages_membership_proto_goTypes = []any{
 	(*Metric)(nil),          // 20: synapse.v1.Metric
 	(*RankState)(nil),       // 21: synapse.v1.RankState
 	(*Use)(nil),             // 22: synapse.v1.Use
+	(*RankPace)(nil),        // 23: synapse.v1.RankPace
 }
 var file_messages_membership_proto_depIdxs = []int32{
 	12, // 0: synapse.v1.Announcement.total:type_name -> synapse.v1.Resources
@@ -1192,17 +1202,18 @@ var file_messages_membership_proto_depIdxs = []int32{
 	20, // 14: synapse.v1.AttemptProgress.metrics:type_name -> synapse.v1.Metric
 	21, // 15: synapse.v1.AttemptProgress.quiet:type_name -> synapse.v1.RankState
 	22, // 16: synapse.v1.AttemptProgress.use:type_name -> synapse.v1.Use
-	16, // 17: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
-	17, // 18: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
-	8,  // 19: synapse.v1.Heartbeat.progress:type_name -> synapse.v1.AttemptProgress
-	18, // 20: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
-	16, // 21: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
-	17, // 22: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	23, // 17: synapse.v1.AttemptProgress.paces:type_name -> synapse.v1.RankPace
+	16, // 18: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
+	17, // 19: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
+	8,  // 20: synapse.v1.Heartbeat.progress:type_name -> synapse.v1.AttemptProgress
+	18, // 21: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
+	16, // 22: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
+	17, // 23: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_messages_membership_proto_init() }

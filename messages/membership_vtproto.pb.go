@@ -588,6 +588,20 @@ func (m *AttemptProgress) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Paces) > 0 {
+		for iNdEx := len(m.Paces) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Paces[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0xa2
+		}
+	}
 	if m.Use != nil {
 		size, err := m.Use.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1171,6 +1185,12 @@ func (m *AttemptProgress) SizeVT() (n int) {
 	if m.Use != nil {
 		l = m.Use.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Paces) > 0 {
+		for _, e := range m.Paces {
+			l = e.SizeVT()
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

@@ -23,6 +23,10 @@ const (
 	MaxMetricBytes = 64
 	// MaxProgresses limits the number of attempts whose progress one heartbeat reports.
 	MaxProgresses = 64
+	// MaxPaces limits the ranks of one attempt whose pace a node reports.
+	MaxPaces = 128
+	// MaxStepUs limits the time for a step, in microseconds.
+	MaxStepUs = MaxDurationMs * 1000
 	// MaxPatternBytes limits a pattern for progress in a job's output.
 	MaxPatternBytes = 256
 	// maxPatternSteps limits the program that a pattern compiles to, because a repetition such as {1000} multiplies
@@ -98,6 +102,16 @@ func (x *AttemptProgress) valid() error {
 		between("on_time", int64(x.GetOnTime()), 0, MaxGangTasks),
 		between("sent_ns", x.GetSentNs(), 0, 1<<62),
 		maybe("use", x.GetUse()),
+		parts("paces", x.GetPaces(), 0, MaxPaces),
+	)
+}
+
+func (x *RankPace) valid() error {
+	return first(
+		between("rank", int64(x.GetRank()), 0, MaxGangTasks-1),
+		between("step", x.GetStep(), 0, MaxSteps),
+		between("step_us", x.GetStepUs(), 0, MaxStepUs),
+		between("work_us", x.GetWorkUs(), 0, MaxStepUs),
 	)
 }
 
@@ -160,3 +174,25 @@ func StepWords(p *JobProgress) string {
 	}
 	return text + ", last change " + Span(p.GetChangedMsAgo()) + " ago"
 }
+
+// maxSlowWords limits the ranks that SlowWords names.
+const maxSlowWords = 4
+
+// SlowWords names the ranks that are slower than the others, the slowest first. It returns "" if there are none.
+func SlowWords(p *JobProgress) string {
+	var parts []string
+	for _, r := range p.GetSlow() {
+		if len(parts) == maxSlowWords {
+			break
+		}
+		parts = append(parts, fmt.Sprintf("rank %d on %s needs %s the median time of a step, for %d steps", r.GetRank(),
+			OneLine(r.GetNode()), TimesWords(r.GetPercent()), r.GetSteps()))
+	}
+	if more := int(p.GetSlowRanks()) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// TimesWords writes a percentage as a factor, such as "1.35 times".
+func TimesWords(percent int64) string { return fmt.Sprintf("%d.%02d times", percent/100, percent%100) }

@@ -101,6 +101,7 @@ func (x *TaskProgress) Validate() error {
 		parts("metrics", x.GetMetrics(), 0, MaxMetrics),
 		maybe("state", x.GetState()),
 		maybe("use", x.GetUse()),
+		maybe("pace", x.GetPace()),
 	)
 }
 

@@ -41,9 +41,11 @@ var packages = map[string]packageRule{
 	"messages/queues": {ours: []string{"topology", "policy/share", "messages"}, libraries: []string{}, pure: true},
 	// Facts become text in one way for the mirror, the gateway, the web UI and the command line.
 	"messages/explain": {ours: []string{"topology", "messages"}, libraries: []string{}, pure: true},
-	// The leader and the simulator decide why an attempt failed in one way.
 	// The leader and the simulator decide in one way whether a gang hangs, and because of which rank.
-	"messages/hang":    {ours: []string{"messages"}, libraries: []string{}, pure: true},
+	"messages/hang": {ours: []string{"messages"}, libraries: []string{}, pure: true},
+	// The Mirror only shows which ranks are slow. No decision uses it.
+	"messages/straggler": {ours: []string{"messages"}, libraries: []string{}, pure: true},
+	// The leader and the simulator decide why an attempt failed in one way.
 	"messages/verdict": {ours: []string{"topology", "messages"}, libraries: []string{protobuf}, pure: true},
 	// The common parts of leader and worker know neither of them. The leader sends to the mirror, which sends only
 	// to readers.

@@ -29,6 +29,7 @@ type gangProgress struct {
 	nodes map[topology.NodeID]nodeProgress
 	over  *messages.JobProgress // last progress of an ended job
 	told  actors.Instant        // time of the last event; 0: none
+	slow  stragglers
 }
 
 // nodeProgress is the progress of the ranks on one node.
@@ -61,6 +62,7 @@ func (m *Mirror) onProgressShown(ctx actor.Context, shown ProgressShown) {
 		}
 		now := m.p.Clock.Now()
 		s.progress.nodes[shown.Node] = nodeProgress{p, now.Plus(-actors.Millis(p.GetAgeMs()))}
+		m.watchPaces(ctx, s, now)
 		m.tellProgress(ctx, s, now)
 	}
 }
@@ -111,6 +113,7 @@ func (p *gangProgress) sum(now actors.Instant) *messages.JobProgress {
 	if slowest == nil {
 		return all
 	}
+	all.Slow, all.SlowRanks = p.slow.named, int32(p.slow.count)
 	all.Step, all.Total, all.MilliRate = slowest.LeastStep, slowest.Total, slowest.MilliRate
 	all.ChangedMsAgo = min(max(now.Since(changed).Milliseconds(), 0), messages.MaxDurationMs)
 	if left := all.Total - all.Step; all.Total > 0 {

@@ -166,6 +166,11 @@ func (s *nodeAllocation) progressOf(now actors.Instant) *messages.AttemptProgres
 			continue // no step yet
 		}
 		p.Ranks, changed = p.Ranks+1, max(changed, t.ChangedNs)
+		if t.Pace != nil && s.ranks[i].exit == nil && len(p.Paces) < messages.MaxPaces {
+			p.Paces = append(p.Paces, &messages.RankPace{
+				Rank: int32(s.ranks[i].rank), Step: t.Pace.Step, StepUs: t.Pace.StepUs, WorkUs: t.Pace.WorkUs,
+			})
+		}
 		p.MostStep = max(p.MostStep, t.Step)
 		if slowest == nil || messages.Behind(t, slowest) {
 			slowest = t

@@ -56,6 +56,7 @@ func (a *app) getCommand() *cobra.Command {
 type listing struct {
 	watch, me, live bool
 	idle            time.Duration // list only jobs that have done nothing for this time; 0: all
+	slow            bool          // list only nodes with slow ranks
 	start           bool          // show when each waiting job starts
 	sort            string
 	sortBy          string // path of a field of the objects; empty: sort decides
@@ -252,10 +253,14 @@ func (a *app) getNodesCommand() *cobra.Command {
 		Use:     "nodes [NODE]...",
 		Aliases: []string{"node"},
 		Short:   "list nodes with their resources and usage",
-		Example: "  synapse-cli get nodes -o wide\n  synapse-cli get nodes -l pool=a --sort gpus",
+		Example: "  synapse-cli get nodes -o wide\n  synapse-cli get nodes -l pool=a --sort gpus\n" +
+			"  synapse-cli get nodes --slow",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && (l.watch || len(l.labels) > 0) {
 				return exit.Usage("-l and -w cannot be combined with NODE")
+			}
+			if l.slow && (l.watch || len(args) > 0) {
+				return exit.Hint("use `"+a.name+" get nodes --slow`", "--slow cannot be combined with -w or NODE")
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.getNodes(ctx, c, l, args) })
 		},
@@ -266,6 +271,8 @@ func (a *app) getNodesCommand() *cobra.Command {
 	f.BoolVarP(&l.watch, "watch", "w", false, "continue to show changes until Ctrl-C")
 	f.StringArrayVarP(&l.labels, "label", "l", nil,
 		"list only nodes with these labels or topology domains: "+selectorHelp)
+	f.BoolVar(&l.slow, "slow", false, "list only nodes with ranks that need more than 1.2 times the median time of "+
+		"their gang for a step")
 	f.StringVar(&l.sort, "sort", "name",
 		"sort key: "+strings.Join(nodeOrders(), ", ")+"; the prefix - reverses the order")
 	a.fieldFlags(c, l)
@@ -307,10 +314,26 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 	if err := l.sortNodes(nodes); err != nil {
 		return err
 	}
+	if l.slow {
+		return a.getSlow(ctx, c, nodes)
+	}
 	if len(nodes) == 0 && a.forPeople() {
 		a.say("no nodes")
 	}
 	return show.Nodes(a.out, a.style, nodes)
+}
+
+// getSlow prints the nodes that have slow ranks of running jobs.
+func (a *app) getSlow(ctx context.Context, c *client.Client, nodes []*messages.NodeStatus) error {
+	jobs, err := c.Jobs(ctx, &messages.ListJobs{Phases: []string{messages.PhaseRunning}, Elements: true})
+	if err != nil {
+		return err
+	}
+	some := slices.ContainsFunc(jobs, func(j *messages.JobStatus) bool { return j.GetProgress().GetSlowRanks() > 0 })
+	if !some && a.forPeople() {
+		a.say("no rank is known to be slower than the others of its gang")
+	}
+	return show.SlowNodes(a.out, a.style, nodes, jobs)
 }
 
 // order is one way to sort a list.

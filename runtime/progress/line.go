@@ -41,6 +41,10 @@ func ParseLine(line []byte) (Report, error) {
 				return Report{}, errLine
 			}
 			r.Total = n
+		case "work_ms":
+			if ms, err := strconv.ParseFloat(string(value), 64); err == nil && ms > 0 {
+				r.WorkUs = int64(min(ms*1000, messages.MaxStepUs))
+			}
 		case "pause":
 			if text, ok := metricText(value); ok && text != "false" {
 				r.Pause = text

@@ -17,6 +17,8 @@ const (
 	pointEvery = 10 * time.Second
 	// maxPoints bounds the number of points, so that the rate covers only the last minutes.
 	maxPoints = 32
+	// maxWorks bounds the number of reported times of work from which the mean is computed.
+	maxWorks = 20
 	// maxGaps bounds the number of times between two changes that are kept.
 	maxGaps = 32
 	// lateFactor is the number of usual times between two changes after which a task is late.
@@ -31,6 +33,7 @@ type Report struct {
 	HasStep bool
 	Total   int64 // 0: the report has no total
 	Metrics []Metric
+	WorkUs  int64  // time of the task's own work in this step, in microseconds; 0: the report has none
 	Pause   string // the reason of a pause that begins now; empty: the task works
 }
 
@@ -50,6 +53,7 @@ type Model struct {
 	metrics []Metric // in the order in which they were first reported
 	changed bool     // since the last call of Changed
 	gaps    []int64  // the last times between two changes of the step, in nanoseconds
+	works   []int64  // the last reported times of work, in microseconds
 	pause   point    // when an announced pause began; at 0: there is none
 	why     string   // its reason
 }
@@ -69,6 +73,7 @@ func (m *Model) Observe(now int64, r Report) {
 	}
 	m.announce(now, r.Pause)
 	if r.HasStep {
+		m.work(r)
 		m.step(point{now, r.Step})
 	}
 }
@@ -92,6 +97,33 @@ func (m *Model) step(p point) {
 		m.gaps = append(m.gaps, p.at-m.last.at)
 	}
 	m.last, m.known, m.changed = p, true, true
+}
+
+// work keeps the time of the task's own work in a step. Each step counts once.
+func (m *Model) work(r Report) {
+	if r.WorkUs <= 0 || m.known && r.Step == m.last.step {
+		return
+	}
+	if m.known && r.Step < m.last.step {
+		m.works = nil
+	}
+	if len(m.works) == maxWorks {
+		m.works = slices.Delete(m.works, 0, 1)
+	}
+	m.works = append(m.works, min(r.WorkUs, messages.MaxStepUs))
+}
+
+// Pace returns the mean time for a step, or nil if it is not known yet.
+func (m *Model) Pace() *messages.RankPace {
+	if !m.known || m.last.step == m.points[0].step {
+		return nil
+	}
+	p := &messages.RankPace{Step: m.last.step}
+	p.StepUs = min((m.last.at-m.points[0].at)/(m.last.step-m.points[0].step)/1000, messages.MaxStepUs)
+	for _, w := range m.works {
+		p.WorkUs += w / int64(len(m.works))
+	}
+	return p
 }
 
 // announce begins or ends an announced pause. Every report without a pause ends it.
@@ -184,7 +216,7 @@ func (m *Model) Rate() int64 {
 func (m *Model) Message() *messages.TaskProgress {
 	t := &messages.TaskProgress{Garbage: m.garbage, Total: m.total}
 	if m.known {
-		t.Step, t.ChangedNs, t.MilliRate = m.last.step, m.last.at, m.Rate()
+		t.Step, t.ChangedNs, t.MilliRate, t.Pace = m.last.step, m.last.at, m.Rate(), m.Pace()
 	}
 	for _, one := range m.metrics {
 		t.Metrics = append(t.Metrics, &messages.Metric{Name: one.Name, Value: one.Value})

@@ -328,3 +328,37 @@ func TestPause(t *testing.T) {
 		t.Errorf("a long reason gives %q", got)
 	}
 }
+
+// TestPace checks the mean time for a step, and the mean of the times of the rank's own work.
+func TestPace(t *testing.T) {
+	var m Model
+	at := int64(0)
+	report := func(line string) {
+		r, err := ParseLine([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Observe(at, r)
+	}
+	report(`{"step":0}`)
+	if p := m.Pace(); p != nil {
+		t.Fatalf("one step gives %v", p)
+	}
+	for step := range 40 {
+		at += int64(250 * time.Millisecond)
+		report(fmt.Sprintf(`{"step":%d,"work_ms":%d.5}`, step+1, 100+step/20))
+		report(fmt.Sprintf(`{"step":%d,"work_ms":900}`, step+1)) // the same step again
+	}
+	if p := m.Pace(); p.Step != 40 || p.StepUs != 250_000 || p.WorkUs != 101_500 {
+		t.Fatalf("40 steps give %v", p)
+	}
+	if len(m.Message().Metrics) != 0 {
+		t.Error("the time of work is a metric too")
+	}
+	report(`{"step":3,"work_ms":7}`)
+	report(`{"step":4,"work_ms":-7}`)
+	report(`{"step":5,"work_ms":"x"}`)
+	if p := m.Pace(); p.WorkUs != 7000 {
+		t.Fatalf("after a resume: %v", p)
+	}
+}

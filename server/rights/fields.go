@@ -71,7 +71,9 @@ var shown = []struct{ message, open, private, ids string }{
 		"gpus gpu_percent gpu_hour_percent gpu_memory_bytes idle_ms", "", ""},
 	{"Stall", "rank node wait call since_unix_ms step text why", "", ""},
 	{"HangSpec", "then floor_ms dump", "", ""},
-	{"JobProgress", "step total percent milli_rate left_ms most_step changed_ms_ago ranks garbage metrics", "", ""},
+	{"JobProgress", "step total percent milli_rate left_ms most_step changed_ms_ago ranks garbage metrics " +
+		"slow slow_ranks", "", ""},
+	{"SlowRank", "rank node percent steps step_us", "", ""},
 	{"Metric", "name value", "", ""},
 	{"ProgressSpec", "kubeflow_off", "pattern", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +

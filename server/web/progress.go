@@ -13,7 +13,8 @@ type done struct {
 	Words   string `json:"words"`
 	Steps   string `json:"steps,omitempty"`
 	Metrics string `json:"metrics,omitempty"`
-	Percent int32  `json:"percent"` // -1: the total is not known
+	Percent int32  `json:"percent"`        // -1: the total is not known
+	Slow    string `json:"slow,omitempty"` // slow ranks
 }
 
 // doneOf returns nil if no step was reported.
@@ -21,7 +22,7 @@ func doneOf(p *messages.JobProgress) *done {
 	if p.GetRanks() == 0 {
 		return nil
 	}
-	d := &done{Words: messages.ProgressWords(p), Steps: messages.StepWords(p), Percent: -1}
+	d := &done{Words: messages.ProgressWords(p), Steps: messages.StepWords(p), Slow: messages.SlowWords(p), Percent: -1}
 	if p.GetTotal() > 0 {
 		d.Percent = p.GetPercent()
 	}

@@ -15,9 +15,11 @@ func TestDone(t *testing.T) {
 	}
 	got := doneOf(&messages.JobProgress{
 		Step: 9, Total: 20, Percent: 45, MilliRate: 500, LeftMs: 22_000, MostStep: 9, Ranks: 1, ChangedMsAgo: 1000,
+		Slow: []*messages.SlowRank{{Rank: 3, Node: "n1", Percent: 140, Steps: 20}}, SlowRanks: 1,
 		Metrics: []*messages.Metric{{Name: "loss", Value: "2.1"}, {Name: "lr", Value: "3e-4"}},
 	})
-	want := done{"45% 22s left", "9 of 20, 0.5 steps/s, last change 1s ago", "loss 2.1, lr 3e-4", 45}
+	want := done{"45% 22s left", "9 of 20, 0.5 steps/s, last change 1s ago", "loss 2.1, lr 3e-4", 45,
+		"rank 3 on n1 needs 1.40 times the median time of a step, for 20 steps"}
 	if *got != want {
 		t.Errorf("%+v", *got)
 	}

@@ -908,6 +908,8 @@ class JobProgress(Message):
     ranks: int = plain("int")  # number of ranks that report a step
     not_understood: int = plain("long")  # number of reports that could not be parsed
     metrics: List[Metric] = many("Metric")  # of the first rank that reports some
+    slow: List[SlowRank] = many("SlowRank")  # the slowest of the ranks that are much slower than the others
+    slow_ranks: int = plain("int")  # number of all such ranks
 
 
 @dataclass
@@ -1616,6 +1618,16 @@ class SliceReport(Message):
     held_ms: int = plain("long")  # time since the reservation, by the node's steady clock; 0: an older version wrote this
     vacated: bool = plain("bool")  # its resources already count as free, but its end is not on disk yet
     held: bool = plain("bool")  # it has ended, and the node keeps its resources for the next attempt
+
+
+@dataclass
+class SlowRank(Message):
+    """SlowRank is a rank that needs more than 1.2 times the median time for a step, and has for at least 20 steps."""
+    rank: int = plain("int")
+    node: str = plain("str")
+    percent: int = plain("long")  # its time for a step, in percent of the median
+    steps: int = plain("long")  # that it has made since it became slow
+    step_us: int = plain("long")  # its time for a step, in microseconds
 
 
 @dataclass

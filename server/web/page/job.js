@@ -84,6 +84,7 @@ export function job(page, id) {
     done && ` ${done.words}`);
   if (!done && row.phase === "running") fact("Progress", h("span", { class: "soft" }, "not measured"));
   fact("Steps", done?.steps);
+  fact("Slow", done?.slow);
   fact("Metrics", done?.metrics);
   const use = d?.use, unknown = h("span", { class: "soft" }, "not measured");
   if (row.phase === "running") {

@@ -21,6 +21,17 @@ type progress struct {
 	Ranks         int32             `json:"ranks"` // ranks that report a step
 	Metrics       map[string]string `json:"metrics,omitempty"`
 	NotUnderstood int64             `json:"notUnderstood,omitempty"`
+	Slow          []slowRank        `json:"slow,omitempty"` // the slowest of the slow ranks
+	SlowRanks     int32             `json:"slowRanks,omitempty"`
+}
+
+// slowRank is a rank that is slower than the others, in -o json.
+type slowRank struct {
+	Rank        int32   `json:"rank"`
+	Node        string  `json:"node"`
+	OfMedian    float64 `json:"ofMedian"` // its time for a step, divided by the median
+	Steps       int64   `json:"steps"`    // steps since it became slow
+	StepSeconds float64 `json:"stepSeconds"`
 }
 
 func progressObject(p *messages.JobProgress) *progress {
@@ -31,6 +42,11 @@ func progressObject(p *messages.JobProgress) *progress {
 		Step: p.GetStep(), Total: p.GetTotal(), FastestStep: p.GetMostStep(), Ranks: p.GetRanks(),
 		StepsPerSec: float64(p.GetMilliRate()) / 1000, SecondsLeft: p.GetLeftMs() / 1000,
 		ChangedAgo: p.GetChangedMsAgo() / 1000, NotUnderstood: p.GetGarbage(),
+	}
+	o.SlowRanks = p.GetSlowRanks()
+	for _, r := range p.GetSlow() {
+		o.Slow = append(o.Slow, slowRank{r.GetRank(), r.GetNode(), float64(r.GetPercent()) / 100, r.GetSteps(),
+			float64(r.GetStepUs()) / 1e6})
 	}
 	if p.GetTotal() > 0 {
 		percent := p.GetPercent()
@@ -51,6 +67,7 @@ func describeProgress(p *page, of *messages.JobProgress) {
 	if of.GetRanks() > 0 {
 		p.line("Progress", messages.ProgressWords(of))
 		p.line("Steps", messages.StepWords(of))
+		p.line("Slow", messages.SlowWords(of))
 	}
 	var metrics []string
 	for _, m := range of.GetMetrics() {
