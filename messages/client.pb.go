@@ -2340,6 +2340,7 @@ type NodeStatus struct {
 	// The accounts that jobs run as. Lists omit the names. Unset if the node has not reported the accounts, or runs an
 	// older agent.
 	Users         *NodeUsers `protobuf:"bytes,7,opt,name=users,proto3" json:"users,omitempty"`
+	Suspicion     *Suspicion `protobuf:"bytes,20,opt,name=suspicion,proto3" json:"suspicion,omitempty"` // unset: no failure counts against the node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2423,6 +2424,151 @@ func (x *NodeStatus) GetUsers() *NodeUsers {
 	return nil
 }
 
+func (x *NodeStatus) GetSuspicion() *Suspicion {
+	if x != nil {
+		return x.Suspicion
+	}
+	return nil
+}
+
+// Suspicion holds the failures of jobs that count against a node.
+type Suspicion struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Suspected            bool                   `protobuf:"varint,1,opt,name=suspected,proto3" json:"suspected,omitempty"`                                                         // big gangs avoid the node if they can
+	BackedOffUntilUnixMs int64                  `protobuf:"varint,2,opt,name=backed_off_until_unix_ms,json=backedOffUntilUnixMs,proto3" json:"backed_off_until_unix_ms,omitempty"` // the node gets no new work until then; 0: it is not backed off for this reason
+	Failures             []*NodeFailure         `protobuf:"bytes,3,rep,name=failures,proto3" json:"failures,omitempty"`                                                            // oldest first
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *Suspicion) Reset() {
+	*x = Suspicion{}
+	mi := &file_messages_client_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspicion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspicion) ProtoMessage() {}
+
+func (x *Suspicion) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspicion.ProtoReflect.Descriptor instead.
+func (*Suspicion) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Suspicion) GetSuspected() bool {
+	if x != nil {
+		return x.Suspected
+	}
+	return false
+}
+
+func (x *Suspicion) GetBackedOffUntilUnixMs() int64 {
+	if x != nil {
+		return x.BackedOffUntilUnixMs
+	}
+	return 0
+}
+
+func (x *Suspicion) GetFailures() []*NodeFailure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+// NodeFailure is the failure of an attempt of a job, for which evidence outside of the job names a node.
+type NodeFailure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Class         FailureClass           `protobuf:"varint,3,opt,name=class,proto3,enum=synapse.v1.FailureClass" json:"class,omitempty"`
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,5,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // by the leader's wall clock
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeFailure) Reset() {
+	*x = NodeFailure{}
+	mi := &file_messages_client_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeFailure) ProtoMessage() {}
+
+func (x *NodeFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeFailure.ProtoReflect.Descriptor instead.
+func (*NodeFailure) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *NodeFailure) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *NodeFailure) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *NodeFailure) GetClass() FailureClass {
+	if x != nil {
+		return x.Class
+	}
+	return FailureClass_FAILURE_CLASS_UNSPECIFIED
+}
+
+func (x *NodeFailure) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *NodeFailure) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
 // client → Mirror.
 type GetJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2435,7 +2581,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2593,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2606,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{25}
+	return file_messages_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -2495,7 +2641,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2653,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2666,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{26}
+	return file_messages_client_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -2562,7 +2708,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2720,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2733,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{27}
+	return file_messages_client_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -2671,7 +2817,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2829,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2842,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{28}
+	return file_messages_client_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -2733,7 +2879,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2891,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2904,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{29}
+	return file_messages_client_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -2800,7 +2946,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2958,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2971,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{30}
+	return file_messages_client_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -2861,7 +3007,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3019,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3032,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{31}
+	return file_messages_client_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -2921,7 +3067,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3079,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3092,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{32}
+	return file_messages_client_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -3008,7 +3154,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +3166,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +3179,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{33}
+	return file_messages_client_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Explanation) GetJob() *JobName {
@@ -3245,7 +3391,7 @@ type JobName struct {
 
 func (x *JobName) Reset() {
 	*x = JobName{}
-	mi := &file_messages_client_proto_msgTypes[34]
+	mi := &file_messages_client_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3403,7 @@ func (x *JobName) String() string {
 func (*JobName) ProtoMessage() {}
 
 func (x *JobName) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[34]
+	mi := &file_messages_client_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3416,7 @@ func (x *JobName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobName.ProtoReflect.Descriptor instead.
 func (*JobName) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{34}
+	return file_messages_client_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *JobName) GetId() string {
@@ -3323,7 +3469,7 @@ type Demand struct {
 
 func (x *Demand) Reset() {
 	*x = Demand{}
-	mi := &file_messages_client_proto_msgTypes[35]
+	mi := &file_messages_client_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3335,7 +3481,7 @@ func (x *Demand) String() string {
 func (*Demand) ProtoMessage() {}
 
 func (x *Demand) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[35]
+	mi := &file_messages_client_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3348,7 +3494,7 @@ func (x *Demand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Demand.ProtoReflect.Descriptor instead.
 func (*Demand) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{35}
+	return file_messages_client_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Demand) GetTotal() *Resources {
@@ -3468,7 +3614,7 @@ type Space struct {
 
 func (x *Space) Reset() {
 	*x = Space{}
-	mi := &file_messages_client_proto_msgTypes[36]
+	mi := &file_messages_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3626,7 @@ func (x *Space) String() string {
 func (*Space) ProtoMessage() {}
 
 func (x *Space) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[36]
+	mi := &file_messages_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3639,7 @@ func (x *Space) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Space.ProtoReflect.Descriptor instead.
 func (*Space) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{36}
+	return file_messages_client_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Space) GetLevel() string {
@@ -3629,7 +3775,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_messages_client_proto_msgTypes[37]
+	mi := &file_messages_client_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +3787,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[37]
+	mi := &file_messages_client_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +3800,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{37}
+	return file_messages_client_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Holding) GetJob() *JobName {
@@ -3705,7 +3851,7 @@ type UnavailableNode struct {
 
 func (x *UnavailableNode) Reset() {
 	*x = UnavailableNode{}
-	mi := &file_messages_client_proto_msgTypes[38]
+	mi := &file_messages_client_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3717,7 +3863,7 @@ func (x *UnavailableNode) String() string {
 func (*UnavailableNode) ProtoMessage() {}
 
 func (x *UnavailableNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[38]
+	mi := &file_messages_client_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3730,7 +3876,7 @@ func (x *UnavailableNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableNode.ProtoReflect.Descriptor instead.
 func (*UnavailableNode) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{38}
+	return file_messages_client_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UnavailableNode) GetNode() string {
@@ -3773,7 +3919,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_messages_client_proto_msgTypes[39]
+	mi := &file_messages_client_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +3931,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[39]
+	mi := &file_messages_client_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +3944,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{39}
+	return file_messages_client_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Dependency) GetJob() *JobName {
@@ -3834,7 +3980,7 @@ type Constraint struct {
 
 func (x *Constraint) Reset() {
 	*x = Constraint{}
-	mi := &file_messages_client_proto_msgTypes[40]
+	mi := &file_messages_client_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3992,7 @@ func (x *Constraint) String() string {
 func (*Constraint) ProtoMessage() {}
 
 func (x *Constraint) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[40]
+	mi := &file_messages_client_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +4005,7 @@ func (x *Constraint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Constraint.ProtoReflect.Descriptor instead.
 func (*Constraint) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{40}
+	return file_messages_client_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Constraint) GetKind() string {
@@ -3890,7 +4036,7 @@ type Relaxation struct {
 
 func (x *Relaxation) Reset() {
 	*x = Relaxation{}
-	mi := &file_messages_client_proto_msgTypes[41]
+	mi := &file_messages_client_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +4048,7 @@ func (x *Relaxation) String() string {
 func (*Relaxation) ProtoMessage() {}
 
 func (x *Relaxation) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[41]
+	mi := &file_messages_client_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +4061,7 @@ func (x *Relaxation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Relaxation.ProtoReflect.Descriptor instead.
 func (*Relaxation) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{41}
+	return file_messages_client_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Relaxation) GetText() string {
@@ -3980,7 +4126,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[42]
+	mi := &file_messages_client_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4138,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[42]
+	mi := &file_messages_client_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4151,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{42}
+	return file_messages_client_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -4108,7 +4254,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[43]
+	mi := &file_messages_client_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4120,7 +4266,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[43]
+	mi := &file_messages_client_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4133,7 +4279,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{43}
+	return file_messages_client_proto_rawDescGZIP(), []int{45}
 }
 
 // Event is one change of the public view of a job or a node. Mirror → client.
@@ -4158,7 +4304,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[44]
+	mi := &file_messages_client_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4170,7 +4316,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[44]
+	mi := &file_messages_client_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4183,7 +4329,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{44}
+	return file_messages_client_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -4275,7 +4421,7 @@ type GetEfficiency struct {
 
 func (x *GetEfficiency) Reset() {
 	*x = GetEfficiency{}
-	mi := &file_messages_client_proto_msgTypes[45]
+	mi := &file_messages_client_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4287,7 +4433,7 @@ func (x *GetEfficiency) String() string {
 func (*GetEfficiency) ProtoMessage() {}
 
 func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[45]
+	mi := &file_messages_client_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4300,7 +4446,7 @@ func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiency.ProtoReflect.Descriptor instead.
 func (*GetEfficiency) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{45}
+	return file_messages_client_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetEfficiency) GetPrincipal() *Principal {
@@ -4335,7 +4481,7 @@ type GpuNow struct {
 
 func (x *GpuNow) Reset() {
 	*x = GpuNow{}
-	mi := &file_messages_client_proto_msgTypes[46]
+	mi := &file_messages_client_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4347,7 +4493,7 @@ func (x *GpuNow) String() string {
 func (*GpuNow) ProtoMessage() {}
 
 func (x *GpuNow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[46]
+	mi := &file_messages_client_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4360,7 +4506,7 @@ func (x *GpuNow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNow.ProtoReflect.Descriptor instead.
 func (*GpuNow) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{46}
+	return file_messages_client_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GpuNow) GetClass() GpuClass {
@@ -4389,7 +4535,7 @@ type GetEfficiencyReply struct {
 
 func (x *GetEfficiencyReply) Reset() {
 	*x = GetEfficiencyReply{}
-	mi := &file_messages_client_proto_msgTypes[47]
+	mi := &file_messages_client_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +4547,7 @@ func (x *GetEfficiencyReply) String() string {
 func (*GetEfficiencyReply) ProtoMessage() {}
 
 func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[47]
+	mi := &file_messages_client_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +4560,7 @@ func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiencyReply.ProtoReflect.Descriptor instead.
 func (*GetEfficiencyReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{47}
+	return file_messages_client_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetEfficiencyReply) GetOutcome() *Outcome {
@@ -4644,7 +4790,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06saving\x18\x14 \x01(\v2\x12.synapse.v1.SavingR\x06saving\x123\n" +
 	"\bprogress\x18\r \x01(\v2\x17.synapse.v1.JobProgressR\bprogress\x12'\n" +
 	"\x05stall\x18\x1b \x01(\v2\x11.synapse.v1.StallR\x05stall\x12!\n" +
-	"\x03use\x18* \x01(\v2\x0f.synapse.v1.UseR\x03use\"\xa7\x02\n" +
+	"\x03use\x18* \x01(\v2\x0f.synapse.v1.UseR\x03use\"\xdc\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +
@@ -4653,7 +4799,19 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12-\n" +
 	"\x05debts\x18\x05 \x03(\v2\x11.synapse.v1.TokenR\vunconfirmed\x12&\n" +
 	"\fheard_ms_ago\x18\x06 \x01(\x03R\x10last_seen_ms_ago\x12+\n" +
-	"\x05users\x18\a \x01(\v2\x15.synapse.v1.NodeUsersR\x05users\"k\n" +
+	"\x05users\x18\a \x01(\v2\x15.synapse.v1.NodeUsersR\x05users\x123\n" +
+	"\tsuspicion\x18\x14 \x01(\v2\x15.synapse.v1.SuspicionR\tsuspicion\"\x96\x01\n" +
+	"\tSuspicion\x12\x1c\n" +
+	"\tsuspected\x18\x01 \x01(\bR\tsuspected\x126\n" +
+	"\x18backed_off_until_unix_ms\x18\x02 \x01(\x03R\x14backedOffUntilUnixMs\x123\n" +
+	"\bfailures\x18\x03 \x03(\v2\x17.synapse.v1.NodeFailureR\bfailures\"\x9b\x01\n" +
+	"\vNodeFailure\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12.\n" +
+	"\x05class\x18\x03 \x01(\x0e2\x18.synapse.v1.FailureClassR\x05class\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x05 \x01(\x03R\batUnixMs\"k\n" +
 	"\x06GetJob\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
@@ -4888,7 +5046,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),                  // 0: synapse.v1.Code
 	(NodeVerb)(0),              // 1: synapse.v1.NodeVerb
@@ -4919,146 +5077,152 @@ var file_messages_client_proto_goTypes = []any{
 	(*ArrayCounts)(nil),        // 26: synapse.v1.ArrayCounts
 	(*JobStatus)(nil),          // 27: synapse.v1.JobStatus
 	(*NodeStatus)(nil),         // 28: synapse.v1.NodeStatus
-	(*GetJob)(nil),             // 29: synapse.v1.GetJob
-	(*GetJobReply)(nil),        // 30: synapse.v1.GetJobReply
-	(*ListJobs)(nil),           // 31: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),      // 32: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),          // 33: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),     // 34: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),         // 35: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil),    // 36: synapse.v1.ExplainJobReply
-	(*Explanation)(nil),        // 37: synapse.v1.Explanation
-	(*JobName)(nil),            // 38: synapse.v1.JobName
-	(*Demand)(nil),             // 39: synapse.v1.Demand
-	(*Space)(nil),              // 40: synapse.v1.Space
-	(*Holding)(nil),            // 41: synapse.v1.Holding
-	(*UnavailableNode)(nil),    // 42: synapse.v1.UnavailableNode
-	(*Dependency)(nil),         // 43: synapse.v1.Dependency
-	(*Constraint)(nil),         // 44: synapse.v1.Constraint
-	(*Relaxation)(nil),         // 45: synapse.v1.Relaxation
-	(*Watch)(nil),              // 46: synapse.v1.Watch
-	(*Unwatch)(nil),            // 47: synapse.v1.Unwatch
-	(*Event)(nil),              // 48: synapse.v1.Event
-	(*GetEfficiency)(nil),      // 49: synapse.v1.GetEfficiency
-	(*GpuNow)(nil),             // 50: synapse.v1.GpuNow
-	(*GetEfficiencyReply)(nil), // 51: synapse.v1.GetEfficiencyReply
-	(*Principal)(nil),          // 52: synapse.v1.Principal
-	(*JobSpec)(nil),            // 53: synapse.v1.JobSpec
-	(Cause)(0),                 // 54: synapse.v1.Cause
-	(*RankSaved)(nil),          // 55: synapse.v1.RankSaved
-	(*Metric)(nil),             // 56: synapse.v1.Metric
-	(*JobRecord)(nil),          // 57: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),      // 58: synapse.v1.AttemptRecord
-	(*Stall)(nil),              // 59: synapse.v1.Stall
-	(*Use)(nil),                // 60: synapse.v1.Use
-	(*NodeRecord)(nil),         // 61: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),       // 62: synapse.v1.LedgerReport
-	(*Token)(nil),              // 63: synapse.v1.Token
-	(*NodeUsers)(nil),          // 64: synapse.v1.NodeUsers
-	(*Label)(nil),              // 65: synapse.v1.Label
-	(*Resources)(nil),          // 66: synapse.v1.Resources
-	(AfterEnd)(0),              // 67: synapse.v1.AfterEnd
-	(GpuTimeKind)(0),           // 68: synapse.v1.GpuTimeKind
-	(GpuClass)(0),              // 69: synapse.v1.GpuClass
-	(*GpuTime)(nil),            // 70: synapse.v1.GpuTime
+	(*Suspicion)(nil),          // 29: synapse.v1.Suspicion
+	(*NodeFailure)(nil),        // 30: synapse.v1.NodeFailure
+	(*GetJob)(nil),             // 31: synapse.v1.GetJob
+	(*GetJobReply)(nil),        // 32: synapse.v1.GetJobReply
+	(*ListJobs)(nil),           // 33: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),      // 34: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),          // 35: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),     // 36: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),         // 37: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil),    // 38: synapse.v1.ExplainJobReply
+	(*Explanation)(nil),        // 39: synapse.v1.Explanation
+	(*JobName)(nil),            // 40: synapse.v1.JobName
+	(*Demand)(nil),             // 41: synapse.v1.Demand
+	(*Space)(nil),              // 42: synapse.v1.Space
+	(*Holding)(nil),            // 43: synapse.v1.Holding
+	(*UnavailableNode)(nil),    // 44: synapse.v1.UnavailableNode
+	(*Dependency)(nil),         // 45: synapse.v1.Dependency
+	(*Constraint)(nil),         // 46: synapse.v1.Constraint
+	(*Relaxation)(nil),         // 47: synapse.v1.Relaxation
+	(*Watch)(nil),              // 48: synapse.v1.Watch
+	(*Unwatch)(nil),            // 49: synapse.v1.Unwatch
+	(*Event)(nil),              // 50: synapse.v1.Event
+	(*GetEfficiency)(nil),      // 51: synapse.v1.GetEfficiency
+	(*GpuNow)(nil),             // 52: synapse.v1.GpuNow
+	(*GetEfficiencyReply)(nil), // 53: synapse.v1.GetEfficiencyReply
+	(*Principal)(nil),          // 54: synapse.v1.Principal
+	(*JobSpec)(nil),            // 55: synapse.v1.JobSpec
+	(Cause)(0),                 // 56: synapse.v1.Cause
+	(*RankSaved)(nil),          // 57: synapse.v1.RankSaved
+	(*Metric)(nil),             // 58: synapse.v1.Metric
+	(*JobRecord)(nil),          // 59: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),      // 60: synapse.v1.AttemptRecord
+	(*Stall)(nil),              // 61: synapse.v1.Stall
+	(*Use)(nil),                // 62: synapse.v1.Use
+	(*NodeRecord)(nil),         // 63: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),       // 64: synapse.v1.LedgerReport
+	(*Token)(nil),              // 65: synapse.v1.Token
+	(*NodeUsers)(nil),          // 66: synapse.v1.NodeUsers
+	(FailureClass)(0),          // 67: synapse.v1.FailureClass
+	(*Label)(nil),              // 68: synapse.v1.Label
+	(*Resources)(nil),          // 69: synapse.v1.Resources
+	(AfterEnd)(0),              // 70: synapse.v1.AfterEnd
+	(GpuTimeKind)(0),           // 71: synapse.v1.GpuTimeKind
+	(GpuClass)(0),              // 72: synapse.v1.GpuClass
+	(*GpuTime)(nil),            // 73: synapse.v1.GpuTime
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	52, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	53, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	54, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	55, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	4,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	52, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	53, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	54, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	55, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
 	4,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	52, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	54, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	4,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	52, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	54, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	4,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	52, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	54, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
 	4,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	52, // 13: synapse.v1.Checkpoint.principal:type_name -> synapse.v1.Principal
+	54, // 13: synapse.v1.Checkpoint.principal:type_name -> synapse.v1.Principal
 	4,  // 14: synapse.v1.CheckpointReply.outcome:type_name -> synapse.v1.Outcome
-	52, // 15: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	54, // 15: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
 	4,  // 16: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	52, // 17: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	54, // 17: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 18: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
 	4,  // 19: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
 	2,  // 20: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
-	54, // 21: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
+	56, // 21: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
 	3,  // 22: synapse.v1.Saving.state:type_name -> synapse.v1.SaveState
-	54, // 23: synapse.v1.Saving.cause:type_name -> synapse.v1.Cause
-	55, // 24: synapse.v1.Saving.ranks:type_name -> synapse.v1.RankSaved
-	56, // 25: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
+	56, // 23: synapse.v1.Saving.cause:type_name -> synapse.v1.Cause
+	57, // 24: synapse.v1.Saving.ranks:type_name -> synapse.v1.RankSaved
+	58, // 25: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
 	25, // 26: synapse.v1.JobProgress.slow:type_name -> synapse.v1.SlowRank
-	57, // 27: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	58, // 28: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	59, // 27: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	60, // 28: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
 	21, // 29: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
 	26, // 30: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
 	22, // 31: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
 	23, // 32: synapse.v1.JobStatus.saving:type_name -> synapse.v1.Saving
 	24, // 33: synapse.v1.JobStatus.progress:type_name -> synapse.v1.JobProgress
-	59, // 34: synapse.v1.JobStatus.stall:type_name -> synapse.v1.Stall
-	60, // 35: synapse.v1.JobStatus.use:type_name -> synapse.v1.Use
-	61, // 36: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	62, // 37: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	63, // 38: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	64, // 39: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
-	52, // 40: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	4,  // 41: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	27, // 42: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	58, // 43: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	52, // 44: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	65, // 45: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	4,  // 46: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	27, // 47: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	52, // 48: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	4,  // 49: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	28, // 50: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	52, // 51: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	53, // 52: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
-	4,  // 53: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 54: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
-	38, // 55: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
-	39, // 56: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
-	40, // 57: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
-	41, // 58: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
-	42, // 59: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
-	41, // 60: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
-	21, // 61: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
-	38, // 62: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
-	38, // 63: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
-	43, // 64: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
-	44, // 65: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
-	44, // 66: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
-	45, // 67: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
-	66, // 68: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
-	66, // 69: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
-	66, // 70: synapse.v1.Space.free:type_name -> synapse.v1.Resources
-	66, // 71: synapse.v1.Space.total:type_name -> synapse.v1.Resources
-	66, // 72: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
-	66, // 73: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
-	66, // 74: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
-	38, // 75: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
-	66, // 76: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
-	38, // 77: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
-	67, // 78: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
-	39, // 79: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
-	38, // 80: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
-	52, // 81: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	65, // 82: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	27, // 83: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	28, // 84: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	52, // 85: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
-	68, // 86: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
-	69, // 87: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
-	4,  // 88: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
-	70, // 89: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
-	50, // 90: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
-	91, // [91:91] is the sub-list for method output_type
-	91, // [91:91] is the sub-list for method input_type
-	91, // [91:91] is the sub-list for extension type_name
-	91, // [91:91] is the sub-list for extension extendee
-	0,  // [0:91] is the sub-list for field type_name
+	61, // 34: synapse.v1.JobStatus.stall:type_name -> synapse.v1.Stall
+	62, // 35: synapse.v1.JobStatus.use:type_name -> synapse.v1.Use
+	63, // 36: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	64, // 37: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	65, // 38: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	66, // 39: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
+	29, // 40: synapse.v1.NodeStatus.suspicion:type_name -> synapse.v1.Suspicion
+	30, // 41: synapse.v1.Suspicion.failures:type_name -> synapse.v1.NodeFailure
+	67, // 42: synapse.v1.NodeFailure.class:type_name -> synapse.v1.FailureClass
+	54, // 43: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	4,  // 44: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	27, // 45: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	60, // 46: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	54, // 47: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	68, // 48: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	4,  // 49: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	27, // 50: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	54, // 51: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	4,  // 52: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	28, // 53: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	54, // 54: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	55, // 55: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	4,  // 56: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	39, // 57: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
+	40, // 58: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
+	41, // 59: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
+	42, // 60: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
+	43, // 61: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
+	44, // 62: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
+	43, // 63: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
+	21, // 64: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
+	40, // 65: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
+	40, // 66: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
+	45, // 67: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
+	46, // 68: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
+	46, // 69: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
+	47, // 70: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
+	69, // 71: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
+	69, // 72: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
+	69, // 73: synapse.v1.Space.free:type_name -> synapse.v1.Resources
+	69, // 74: synapse.v1.Space.total:type_name -> synapse.v1.Resources
+	69, // 75: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
+	69, // 76: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
+	69, // 77: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
+	40, // 78: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
+	69, // 79: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
+	40, // 80: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
+	70, // 81: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
+	41, // 82: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
+	40, // 83: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
+	54, // 84: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	68, // 85: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	27, // 86: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	28, // 87: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	54, // 88: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
+	71, // 89: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
+	72, // 90: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
+	4,  // 91: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
+	73, // 92: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
+	52, // 93: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
+	94, // [94:94] is the sub-list for method output_type
+	94, // [94:94] is the sub-list for method input_type
+	94, // [94:94] is the sub-list for extension type_name
+	94, // [94:94] is the sub-list for extension extendee
+	0,  // [0:94] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -5078,7 +5242,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -327,12 +327,12 @@ func (j *Judgement) place(g *group, strict bool, lent topology.Lent) (p topology
 	if strict { // not recorded: users see the reason why the gang does not start at all
 		j.closer = g.wanted(j.view)
 		j.closer.Required = j.closest(g)
-		p, ok = topology.PlaceLent(j.view, &j.closer, lent, &j.queue.unread)
+		p, ok = topology.PlaceWary(j.view, &j.closer, lent, &j.queue.unread)
 		r.bare, r.all = r.bare || !ok && bare, r.all || !ok && lent.All
 		return p, ok
 	}
 	g.asked = g.wanted(j.view)
-	if p, ok = topology.PlaceLent(j.view, &g.asked, lent, &g.refusal); ok {
+	if p, ok = topology.PlaceWary(j.view, &g.asked, lent, &g.refusal); ok {
 		return p, true
 	}
 	g.refusal.Patient = g.key.patient

@@ -290,7 +290,7 @@ func (g *group) own() topology.Lent {
 // place searches for nodes for the group's gang, including those in lent. It stores a refusal for later questions.
 func (g *group) place(view *topology.Tree, lent topology.Lent) (topology.Placement, bool) {
 	g.asked = g.wanted(view)
-	p, ok := topology.PlaceLent(view, &g.asked, lent, &g.refusal)
+	p, ok := topology.PlaceWary(view, &g.asked, lent, &g.refusal)
 	if !ok {
 		g.refusal.Patient = g.key.patient
 		g.looked, g.revision = true, view.Revision()

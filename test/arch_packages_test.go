@@ -23,7 +23,8 @@ const (
 var packages = map[string]packageRule{
 	"topology": {libraries: []string{}, pure: true},
 	// The leader's view depends on the model of nodes, which does not know the view.
-	"topology/belief": {ours: []string{"topology", "clock/backoff"}, libraries: []string{}, pure: true},
+	"topology/suspicion": {ours: []string{"topology"}, libraries: []string{}, pure: true},
+	"topology/belief":    {ours: []string{"topology", "clock/backoff"}, libraries: []string{}, pure: true},
 
 	// The count of GPU time knows no jobs and no messages.
 	"goodput": {ours: []string{"topology"}, libraries: []string{}, pure: true},

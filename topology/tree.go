@@ -33,6 +33,8 @@ type Tree struct {
 	follow  *following // nil: no follower
 	follows bool       // this tree follows another one and is not used for planning
 
+	suspects []NodeID // nodes that big gangs avoid if they can
+
 	lenses lensCache
 	work   scratch
 }

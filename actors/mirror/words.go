@@ -40,6 +40,7 @@ func attemptChanged(a, b *messages.AttemptRecord) bool {
 func nodeChanged(a, b *messages.NodeStatus) bool {
 	sameToken := func(a, b *messages.Token) bool { return messages.FromToken(a) == messages.FromToken(b) }
 	return a.GetPhase() != b.GetPhase() || a.GetClosed() != b.GetClosed() ||
+		messages.SuspicionWords(a.GetSuspicion()) != messages.SuspicionWords(b.GetSuspicion()) ||
 		a.GetRecord().GetClosesUnixMs() != b.GetRecord().GetClosesUnixMs() ||
 		totalChanged(a, b) || !slices.EqualFunc(a.GetDebts(), b.GetDebts(), sameToken)
 }
@@ -241,6 +242,9 @@ func nodeWords(before, s *messages.NodeStatus) string {
 	}
 	if s.GetRecord().GetClosing() != nil {
 		words += ", " + messages.ClosesAt(s.GetRecord())
+	}
+	if suspected := messages.SuspicionWords(s.GetSuspicion()); suspected != "" {
+		words += ", " + suspected
 	}
 	if s.GetPhase() == messages.NodeUp && (before.GetPhase() != messages.NodeUp || totalChanged(before, s)) {
 		words += ", with " + amountWords(s)

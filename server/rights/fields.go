@@ -81,7 +81,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end saved missed pending told " +
 		"start_by_left_ms victims reserving_ms preparing_ms verdict inherited in_place_ms quick_restarts stopping_ms",
 		"", ""},
-	{"NodeStatus", "record phase closed ledger debts heard_ms_ago users", "", ""},
+	{"NodeStatus", "record phase closed ledger debts heard_ms_ago users suspicion", "", ""},
+	{"Suspicion", "suspected backed_off_until_unix_ms failures", "", ""},
+	{"NodeFailure", "job owner class reason at_unix_ms", "", ""},
 	{"NodeUsers", "any more own_count mapped_count", "", "own mapped"},
 	{"MappedUser", "owner account uid", "", ""},
 	{"PastJob", "id name title labels owner queue priority state exit_code reason submitted_unix_ms " +

@@ -102,6 +102,9 @@ func boxOf(n *messages.NodeStatus) box {
 	if b.Why == "" {
 		b.Why = l.GetTrouble()
 	}
+	if b.Why == "" {
+		b.Why = messages.SuspicionWords(n.GetSuspicion())
+	}
 	total, free := l.GetTotal(), l.GetFree()
 	if total == nil {
 		total = r.GetAnnouncement().GetTotal()

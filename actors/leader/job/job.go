@@ -40,6 +40,7 @@ type Job struct {
 	next       draft
 	exits      map[topology.Token]map[int32]notedExit
 	failed     failedExits // of the latest attempt
+	accused    accusation  // as reported to the Scheduler
 	end        *messages.End
 	cancel     *messages.Deed
 	wish       *protocol.HoldWish     // the last hold or release; nil: as on disk

@@ -316,6 +316,7 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 			End: j.last.End, Saved: j.last.Saved, Before: actors.Millis(j.last.InPlaceMs)})
 		j.countLost(j.last)
 	}
+	j.accuse(ctx, d.touched)
 	for _, n := range news {
 		j.forgetAt(ctx, n.attempt, n.node)
 	}

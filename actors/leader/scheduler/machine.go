@@ -42,6 +42,7 @@ type machine struct {
 	reportedAt  actors.Instant  // arrival of that ledger
 	room        *belief.Machine // free capacity and attempts on the node
 
+	rest         rest    // back-off because of its failures
 	launchFailed int     // consecutive failures by its own fault
 	doubts       []doubt // failures after its last success, possibly the jobs' fault
 	untrue       int     // consecutive impossible answers
@@ -122,10 +123,11 @@ func (m *machine) pardon() {
 
 // backOffEnds returns when the node's back-off ends; 0 means that it is not backed off.
 func (m *machine) backOffEnds() int64 {
-	if m.room.BackedOff() == "" {
-		return 0
+	ends := int64(m.rest.ends)
+	if m.room.BackedOff() != "" {
+		ends = max(ends, int64(m.returns))
 	}
-	return int64(m.returns)
+	return ends
 }
 
 // standing returns the state of the node for the view, in addition to its ledger.
@@ -189,6 +191,8 @@ func (m *machine) outage(counted bool) (outage, string) {
 		return outageTrouble, "failing: " + m.ledger.Trouble
 	case m.room.BackedOff() != "":
 		return outageBackedOff, "backed off: " + m.room.BackedOff()
+	case m.rest.why != "":
+		return outageBackedOff, "backed off: " + m.rest.why
 	}
 	return outageNone, ""
 }

@@ -51,6 +51,7 @@ type nodeTable struct {
 	racks    map[string]*actor.PID
 	awaited  int            // nodes in the store that this leader has not heard yet
 	rules    map[string]int // number of nodes with each account rule
+	suspects suspects
 }
 
 // uidPool assigns UIDs to jobs (uids.go).

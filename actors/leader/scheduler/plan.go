@@ -341,6 +341,7 @@ func (s *capacity) refresh(ctx actor.Context, m *machine) {
 func (s *nodeTable) showNode(ctx actor.Context, m *machine) {
 	status := &messages.NodeStatus{
 		Record: m.record, Phase: messages.NodeUp, Closed: m.closed(), Ledger: m.ledger, Users: m.usersShown,
+		Suspicion: s.suspicionOf(m),
 	}
 	if m.record == nil { // it never joined, and is shown because of its messages
 		status.Record = &messages.NodeRecord{Id: string(m.id)}

@@ -1163,6 +1163,16 @@ class Mount(Message):
 
 
 @dataclass
+class NodeFailure(Message):
+    """NodeFailure is the failure of an attempt of a job, for which evidence outside of the job names a node."""
+    job: str = plain("str")
+    owner: str = plain("str")
+    class_: FailureClass = plain("FailureClass", FailureClass.UNSPECIFIED, name="class")
+    reason: str = plain("str")
+    at_unix_ms: int = plain("long")  # by the leader's wall clock
+
+
+@dataclass
 class NodeRecord(Message):
     """NodeRecord is the record of one node."""
     id: str = plain("str")
@@ -1194,6 +1204,7 @@ class NodeStatus(Message):
     unconfirmed: List[Token] = many("Token")
     last_seen_ms_ago: int = plain("long")
     users: Optional[NodeUsers] = one("NodeUsers")  # The accounts that jobs run as. Lists omit the names. Unset if the node has not reported the accounts, or runs an older agent.
+    suspicion: Optional[Suspicion] = one("Suspicion")  # unset: no failure counts against the node
 
 
 @dataclass
@@ -1690,6 +1701,14 @@ class Submit(Message):
 class SubmitReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     job: str = plain("str")
+
+
+@dataclass
+class Suspicion(Message):
+    """Suspicion holds the failures of jobs that count against a node."""
+    suspected: bool = plain("bool")  # big gangs avoid the node if they can
+    backed_off_until_unix_ms: int = plain("long")  # the node gets no new work until then; 0: it is not backed off for this reason
+    failures: List[NodeFailure] = many("NodeFailure")  # oldest first
 
 
 @dataclass

@@ -90,6 +90,9 @@ func (n node) why() string {
 	if lost := len(n.GetLedger().GetWithdrawnGpus()); lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d of its GPUs withdrawn", lost))
 	}
+	if words := messages.SuspicionWords(n.GetSuspicion()); words != "" && n.GetSuspicion().GetBackedOffUntilUnixMs() == 0 {
+		parts = append(parts, words)
+	}
 	switch debts := len(n.GetDebts()); {
 	case debts == 1:
 		parts = append(parts, "1 unconfirmed allocation")
@@ -247,6 +250,7 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
 		p.timed("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))
 	}
+	describeSuspicion(&p, s, n.GetSuspicion())
 	p.section("In use", "")
 	p.line("GPUs", n.used(milli, (*messages.Resources).GetMilliGpu))
 	p.line("CPUs", n.used(milli, (*messages.Resources).GetMilliCpu))

@@ -243,6 +243,8 @@ type nodeStatus struct {
 	Note          *deedObj   `json:"note,omitempty"`
 	Debts         int        `json:"unconfirmed,omitempty"`
 	Users         *usersObj  `json:"users,omitempty"`
+
+	Suspicion *suspicionObj `json:"suspicion,omitempty"`
 }
 
 // usersObj describes the accounts for jobs on a node. Its lists are the first entries of a number.
@@ -296,7 +298,7 @@ func nodeObject(s *messages.NodeStatus) nodeObj {
 	if r.GetClosing() != nil {
 		o.Status.Closing, o.Status.ClosesAt = deedObject(r.GetClosing()), stamp(r.GetClosesUnixMs())
 	}
-	o.Status.Users = usersObject(s.GetUsers())
+	o.Status.Users, o.Status.Suspicion = usersObject(s.GetUsers()), suspicionObject(s.GetSuspicion())
 	for _, l := range a.GetLabels() {
 		if o.Metadata.Labels == nil {
 			o.Metadata.Labels = map[string]string{}

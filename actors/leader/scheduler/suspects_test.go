@@ -1,0 +1,178 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/actors/leader/leadertest"
+	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/mirror"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/suspicion"
+)
+
+// court is a Scheduler with nodes n0, n1 and so on, and the last status of each.
+type court struct {
+	t     *testing.T
+	s     *Scheduler
+	clock *leadertest.Clock
+	shown map[string]*messages.NodeStatus
+	made  uint64
+}
+
+func newCourt(t *testing.T, nodes int) *court {
+	c := &court{t: t, clock: &leadertest.Clock{At: 100e9}, shown: map[string]*messages.NodeStatus{}}
+	p := leadertest.Ports()
+	p.Clock = c.clock
+	c.s = New(p, Makers{}).(*Scheduler)
+	c.s.peers, c.s.self = leadertest.Peers, leadertest.Peers.Scheduler
+	c.s.owners.see("ann")
+	c.s.owners.see("bob")
+	for i := range nodes {
+		m := c.s.machine(topology.NodeID(fmt.Sprint("n", i)))
+		m.record = &messages.NodeRecord{Id: string(m.id), Revision: 1, Announcement: &messages.Announcement{}}
+		m.up, m.everUp, m.halted = true, true, ""
+		c.s.view.Join(m.room, m.describe(nil), m.standing())
+	}
+	return c
+}
+
+func (c *court) hears(message any) {
+	ctx := &leadertest.Context{Hears: message, Said: &[]leadertest.Letter{}}
+	c.s.Receive(ctx)
+	for _, l := range *ctx.Said {
+		if n, is := l.Message.(mirror.NodeShown); is {
+			c.shown[n.Status.Record.Id] = n.Status
+		}
+	}
+}
+
+// fails makes a job of an owner fail because of a node, an hour after the last failure.
+func (c *court) fails(node, owner string) {
+	c.made++
+	c.clock.At = c.clock.At.Plus(time.Hour)
+	c.hears(protocol.Accused{
+		Token: topology.Token{Epoch: 1, Counter: c.made}, Job: topology.JobID(fmt.Sprint("j", c.made)), Owner: owner,
+		Node: topology.NodeID(node), Class: messages.FailureClass_FAILURE_CLASS_GPU, Reason: "Xid 79",
+	})
+}
+
+// TestLemon checks the life of a node that causes failures: it is suspected, backed off for a day, and returns.
+func TestLemon(t *testing.T) {
+	c := newCourt(t, 20)
+	c.fails("n3", "ann")
+	if s := c.shown["n3"]; s.GetSuspicion().GetSuspected() || len(s.GetSuspicion().GetFailures()) != 1 {
+		t.Errorf("after one failure: %v", s)
+	}
+	c.fails("n3", "bob")
+	s := c.shown["n3"]
+	if !s.GetSuspicion().GetSuspected() || s.Closed != "" || messages.SuspicionWords(s.Suspicion) !=
+		"suspected: 2 failures of jobs of 2 owners (gpu)" {
+		t.Errorf("after two failures: %v", s)
+	}
+	c.fails("n3", "ann")
+	s = c.shown["n3"]
+	if !strings.HasPrefix(s.Closed, "backed off: 3 failures of jobs count against it") ||
+		s.Suspicion.BackedOffUntilUnixMs != c.clock.WallMs()+suspicion.FirstRest.Milliseconds() {
+		t.Errorf("after three failures: %v", s)
+	}
+	who := c.s.machines["n3"]
+	if ends := who.backOffEnds(); ends != int64(c.clock.At.Plus(suspicion.FirstRest)) {
+		t.Errorf("the horizon knows the end %d", ends)
+	}
+	c.hears(restEnds{"n3"}) // too early
+	if c.shown["n3"].Closed == "" {
+		t.Error("the back-off ends too early")
+	}
+	c.clock.At = c.clock.At.Plus(suspicion.FirstRest)
+	if c.hears(restEnds{"n3"}); c.shown["n3"].Closed != "" || who.backOffEnds() != 0 {
+		t.Errorf("after a day: %v", c.shown["n3"])
+	}
+	c.fails("n3", "bob")
+	if s := c.shown["n3"]; s.Suspicion.BackedOffUntilUnixMs != c.clock.WallMs()+2*suspicion.FirstRest.Milliseconds() {
+		t.Errorf("the second back-off: %v", s)
+	}
+	c.clock.At = c.clock.At.Plus(30 * suspicion.HalfLife)
+	c.hears(restEnds{"n3"})
+	if c.hears(tidySuspects{}); c.shown["n3"].Suspicion != nil || len(c.s.suspects.named) > 0 {
+		t.Errorf("after two months: %v", c.shown["n3"])
+	}
+}
+
+// TestLemonsAreFew checks that at most one node in ten is backed off, and none of a small pool.
+func TestLemonsAreFew(t *testing.T) {
+	for nodes, want := range map[int]int{9: 0, 20: 2, 63: 6} {
+		c := newCourt(t, nodes)
+		for i := range nodes {
+			for _, owner := range []string{"ann", "bob", "ann"} {
+				c.fails(fmt.Sprint("n", i), owner)
+			}
+		}
+		off := 0
+		for _, s := range c.shown {
+			if s.Closed != "" {
+				off++
+			}
+		}
+		if off != want {
+			t.Errorf("%d of %d nodes are backed off, want %d", off, nodes, want)
+		}
+	}
+}
+
+// TestOperatorDecides checks that failures on a cordoned node do not count, and that uncordon ends a back-off and
+// forgets the failures.
+func TestOperatorDecides(t *testing.T) {
+	c := newCourt(t, 20)
+	who := c.s.machines["n3"]
+	who.record.Cordoned = &messages.Deed{By: &messages.Principal{Name: "root"}}
+	for range 3 {
+		c.fails("n3", "ann")
+		c.fails("n3", "bob")
+	}
+	if s := c.s.suspicionOf(who); s != nil {
+		t.Errorf("a cordoned node has %v", s)
+	}
+	who.record.Cordoned = nil
+	for _, owner := range []string{"ann", "bob", "ann"} {
+		c.fails("n3", owner)
+	}
+	if who.closed() == "" {
+		t.Fatal("three failures do not count after uncordon")
+	}
+	c.s.believeAgain(who)
+	if s := c.s.suspicionOf(who); s != nil || who.closed() != "" || len(c.s.suspects.named) > 0 {
+		t.Errorf("after uncordon: %v, %s", s, who.closed())
+	}
+}
+
+// TestBigGangAvoidsSuspect checks that the planner's view knows the suspects.
+func TestBigGangAvoidsSuspect(t *testing.T) {
+	c := newCourt(t, 20)
+	for _, m := range c.s.order {
+		m.record.Announcement.Total = &messages.Resources{MilliCpu: 64_000, MilliGpu: 8000}
+		c.s.view.Join(m.room, m.describe(nil), m.standing())
+		c.s.view.Tree().SetFree(m.id, topology.Capacity{MilliCPU: 64_000, WholeGPUs: 8})
+	}
+	gang := topology.Gang{Replicas: 2, Each: topology.Resources{MilliCPU: 1000, MilliGPU: 8000}}
+	first := func() string {
+		var r topology.Refusal
+		p, ok := topology.PlaceWary(c.s.view.Tree(), &gang, topology.Lent{}, &r)
+		if !ok {
+			t.Fatal(r.String())
+		}
+		return fmt.Sprint(p.Nodes())
+	}
+	if got := first(); got != "[n0 n1]" {
+		t.Fatalf("without suspects: %s", got)
+	}
+	c.fails("n0", "ann")
+	c.fails("n0", "bob")
+	c.s.view.Tree().SetFree("n0", topology.Capacity{MilliCPU: 64_000, WholeGPUs: 8})
+	if got := first(); strings.Contains(got, "n0 ") {
+		t.Errorf("with the suspect n0: %s", got)
+	}
+}
