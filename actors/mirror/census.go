@@ -7,6 +7,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the census: the counts of all jobs, nodes and planned starts, for operators. A count is one pass over
@@ -29,6 +30,10 @@ type Census struct {
 	Owners    []Share
 	Queues    []Share
 	Described []*messages.QueueSpec // queues as configured
+	Activity  [activities]Activity  // of running jobs
+	Slow      int                   // number of running jobs with slow ranks
+	Stalled   int                   // number of running jobs that hang
+	Suspected int                   // number of nodes that are suspected to cause failures
 	InClass   [goodput.Classes]int64
 	Spent     goodput.Amounts // use of the cluster's GPU time over the retained days
 	// SpentSince and SpentUntil are the bounds of the time that Spent covers, in Unix milliseconds.
@@ -47,13 +52,64 @@ type Promises struct {
 	GPUs int64
 }
 
+// activities is the number of kinds of activity.
+const activities = 3
+
+// ActivityWords names the kinds of activity of running jobs. A job counts as idle as in `get jobs --idle`. The activity
+// of a job is unknown if not all of its GPUs are measured.
+var ActivityWords = [activities]string{"working", "idle", "unknown"}
+
+// Activity holds the number of running jobs with one kind of activity, and their GPUs. Busy is the sum over measured
+// GPUs of the share of the last minute in which the GPU was busy, in percent.
+type Activity struct {
+	Jobs     int
+	GPUs     int64
+	Measured int64
+	Busy     int64
+}
+
+// countActivity counts what a running job does.
+func (c *Census) countActivity(s *messages.JobStatus) {
+	if s.GetPhase() != messages.PhaseRunning {
+		return
+	}
+	held := int64(0)
+	for _, p := range s.GetAttempt().GetPlaces() {
+		held += p.GetGrant().GetAmount().GetMilliGpu()
+	}
+	kind := &c.Activity[2]
+	switch use := s.GetUse(); {
+	case messages.Idle(s, messages.IdleAfterMs):
+		kind = &c.Activity[1]
+	case use.GetTasks() > 0 && int64(use.GetGpus())*topology.WholeGPU >= held:
+		kind = &c.Activity[0]
+	}
+	kind.Jobs, kind.GPUs = kind.Jobs+1, kind.GPUs+held
+	kind.Measured, kind.Busy = kind.Measured+int64(s.GetUse().GetGpus()), kind.Busy+s.GetUse().GetGpuPercent()
+	if s.GetProgress().GetSlowRanks() > 0 {
+		c.Slow++
+	}
+	if s.GetStall() != nil {
+		c.Stalled++
+	}
+}
+
 func (m *Mirror) onCountAll() *Census {
 	c := &Census{Phases: make([]int, len(messages.Phases)), Machines: make([]int, len(MachinePhases))}
 	m.jobs.ascend("", func(_ string, s shownJob) bool {
 		m.countJob(c, &s)
+		if s.GetPhase() == messages.PhaseRunning {
+			c.countActivity(m.progressed(s))
+		}
 		return true
 	})
 	m.countMachines(c)
+	m.nodes.ascend("", func(_ string, n shownNode) bool {
+		if n.GetSuspicion().GetSuspected() {
+			c.Suspected++
+		}
+		return true
+	})
 	c.Levels = m.picture.levelRooms()
 	for i := range m.starts.order {
 		p := &m.starts.order[i]

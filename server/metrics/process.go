@@ -27,6 +27,9 @@ var (
 			"uid", "limit")
 	restarted = New(Counter, "synapse_restarts_in_place_total",
 		"restarts in place, by class of the failure", "class")
+	failures = New(Counter, "synapse_failures_total",
+		"failed attempts, by class of the verdict and by cause, when the end was recorded; evidence that arrives later is "+
+			"not counted", "class", "cause")
 	batches = New(Counter, "synapse_journal_batches_total",
 		"transactions that the store has on disk")
 	changes = New(Counter, "synapse_journal_changes_total",
@@ -108,7 +111,9 @@ var (
 		names("", "host.panics", "scheduler.damaged", "scheduler.quarantined"),
 	)
 	countsOfRestarts = names("restart.class.", "user", "out-of-memory", "unknown", "timeout")
-	countsOfSaves    = slices.Concat(
+	countsOfFailures = names("verdict.", "user.member failed", "out-of-memory.member failed", "unknown.member failed",
+		"node.machine lost", "gpu.gpu fault")
+	countsOfSaves = slices.Concat(
 		names("checkpoint.asked.", "preempted", "requeued", "drained", "time_limit", "user"),
 		names("checkpoint.result.", "acknowledged", "late", "ended", "withdrawn"),
 		names("checkpoint.ignored.", "other_request", "lower_step"),
@@ -134,7 +139,7 @@ func names(begin string, ends ...string) (all []string) {
 func (Process) Families() []*Family {
 	return []*Family{
 		build, drops, carried, refusals, limits, batches, changes, doubts, asked, answered, ignored, unsaved, events,
-		boxes, phases, restarts, restarted, writes, silence, passes, waits, missed, tasks,
+		failures, boxes, phases, restarts, restarted, writes, silence, passes, waits, missed, tasks,
 	}
 }
 
@@ -144,7 +149,8 @@ func (s Process) Write(p Page) {
 	counts, taken := s.Host.Counts(), s.Host.Spans()
 	zeroCounts, zeroSpans := countsOfAll, spansOfMachines
 	if s.Leads {
-		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders, countsOfSaves, countsOfRestarts), spansOfLeaders
+		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders, countsOfSaves, countsOfRestarts, countsOfFailures),
+			spansOfLeaders
 	}
 	for _, name := range zeroCounts {
 		counts[name] += 0
@@ -181,6 +187,9 @@ func seriesOf(name string) (*Family, []string) {
 		return refusals, []string{renamed.SeriesWord(refusals.Name, what)}
 	case room == "limit":
 		return limits, []string{what}
+	case room == "verdict":
+		class, cause, _ := strings.Cut(what, ".")
+		return failures, []string{class, cause}
 	case room == "restart":
 		_, class, _ := strings.Cut(what, ".")
 		return restarted, []string{class}

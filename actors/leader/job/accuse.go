@@ -5,6 +5,7 @@ import (
 
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/verdict"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -21,6 +22,7 @@ type accusation struct {
 // same attempt corrects it.
 func (j *Job) accuse(ctx actor.Context, written []*messages.AttemptRecord) {
 	for _, a := range written {
+		j.countVerdict(a)
 		now := accusation{token: messages.FromToken(a.GetToken())}
 		if againstNode(a) {
 			now.node, now.class = a.Verdict.Node, a.Verdict.Class
@@ -55,4 +57,18 @@ func againstNode(a *messages.AttemptRecord) bool {
 		return true
 	}
 	return false
+}
+
+// CountFailed is the prefix of the counters of failed attempts. The class of the verdict and the cause follow.
+const CountFailed = "verdict."
+
+// countVerdict counts a failed attempt once, when its end is on disk.
+func (j *Job) countVerdict(a *messages.AttemptRecord) {
+	token := messages.FromToken(a.GetToken())
+	if a.GetVerdict() == nil || token == j.judged {
+		return
+	}
+	j.judged = token
+	cause := messages.Word(a.GetEnd().GetCause().String(), "CAUSE_")
+	j.p.Host.Count(CountFailed+verdict.Word(a.Verdict.Class)+"."+cause, 1)
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/yi-json/synapse/actors/leader/leadertest"
@@ -69,5 +70,32 @@ func TestAccuse(t *testing.T) {
 				t.Errorf("%s: %q is accused, want %q", c.name, got, c.want)
 			}
 		}
+	}
+}
+
+// counted is a host that records what is counted.
+type counted struct {
+	leadertest.Host
+	names *[]string
+}
+
+func (c counted) Count(name string, _ int64) { *c.names = append(*c.names, name) }
+
+// TestCountVerdict checks that each failed attempt is counted once, with its class and its cause.
+func TestCountVerdict(t *testing.T) {
+	j, _, _ := gangOfTwo()
+	var names []string
+	j.p.Host = counted{names: &names}
+	ctx := &leadertest.Context{Said: new([]leadertest.Letter)}
+	for i, v := range []*messages.Verdict{nil, {Class: messages.FailureClass_FAILURE_CLASS_OUT_OF_MEMORY, Charged: true},
+		{Class: messages.FailureClass_FAILURE_CLASS_USER, Charged: true}} {
+		a := &messages.AttemptRecord{Token: &messages.Token{Epoch: 1, Counter: uint64(i + 1)}, Verdict: v,
+			End: &messages.End{Cause: messages.Cause_CAUSE_MEMBER_FAILED}}
+		for range 3 {
+			j.accuse(ctx, []*messages.AttemptRecord{a})
+		}
+	}
+	if want := []string{"verdict.out-of-memory.member failed", "verdict.user.member failed"}; !slices.Equal(names, want) {
+		t.Errorf("counted %q, want %q", names, want)
 	}
 }

@@ -39,8 +39,9 @@ type Job struct {
 	writing    bool
 	next       draft
 	exits      map[topology.Token]map[int32]notedExit
-	failed     failedExits // of the latest attempt
-	accused    accusation  // as reported to the Scheduler
+	failed     failedExits    // of the latest attempt
+	judged     topology.Token // the latest attempt whose verdict was counted
+	accused    accusation     // as reported to the Scheduler
 	end        *messages.End
 	cancel     *messages.Deed
 	wish       *protocol.HoldWish     // the last hold or release; nil: as on disk

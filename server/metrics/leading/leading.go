@@ -66,6 +66,22 @@ var (
 	lostSpent = metrics.New(metrics.Gauge, "synapse_efficiency_lost_gpu_seconds",
 		"GPU-seconds of the class lost, by the cause that ended the attempt", "cause")
 
+	activeJobs = metrics.New(metrics.Gauge, "synapse_jobs_activity",
+		"running jobs by activity; idle jobs have done nothing for 30 minutes, and the activity of a job is unknown if not "+
+			"all of its GPUs are measured", "activity")
+	activeGPUs = metrics.New(metrics.Gauge, "synapse_jobs_activity_gpus",
+		"GPUs of the running jobs, by activity of the job", "activity")
+	measuredGPUs = metrics.New(metrics.Gauge, "synapse_gpus_measured",
+		"GPUs of running jobs whose activity is measured")
+	busyGPUs = metrics.New(metrics.Gauge, "synapse_gpus_busy",
+		"sum over the measured GPUs of the share of the last minute in which the GPU was busy")
+	slowJobs = metrics.New(metrics.Gauge, "synapse_jobs_with_slow_ranks",
+		"running jobs with a rank that is slower than the other ranks of its gang")
+	stalledJobs = metrics.New(metrics.Gauge, "synapse_jobs_stalled",
+		"running jobs of which no rank makes progress")
+	suspectedNodes = metrics.New(metrics.Gauge, "synapse_nodes_suspected",
+		"nodes that are suspected to cause failures of jobs")
+
 	ownerSpent = metrics.New(metrics.Counter, "synapse_owner_gpu_seconds_total", shareHelp+" owner", "owner")
 	ownerHeld  = metrics.New(metrics.Gauge, "synapse_owner_gpus",
 		"GPUs of the running jobs, by owner", "owner")
@@ -104,7 +120,8 @@ func (*Source) Families() []*metrics.Family {
 	return []*metrics.Family{
 		leads, epoch, scraped, jobs, waiting, oldest, gpus, promisedGPUs, promisedJobs, scattered, largest, places, machines,
 		outages, ownerSpent, ownerHeld, ownerWaiting, queueSpent, queueHeld, queueWanted, queueRunning, queueWaiting, quota,
-		limit, weight, classNow, classSpent, capacitySpent, lostSpent,
+		limit, weight, classNow, classSpent, capacitySpent, lostSpent, activeJobs, activeGPUs, measuredGPUs, busyGPUs,
+		slowJobs, stalledJobs, suspectedNodes,
 	}
 }
 
@@ -144,6 +161,7 @@ func (s *Source) Write(p metrics.Page) {
 			p.Put(outages, float64(n), renamed.SeriesWord(outages.Name, word))
 		}
 	}
+	writeActivity(p, c)
 	s.writeShares(p, c)
 	writeDescribed(p, c)
 	writeSpent(p, c)
@@ -162,6 +180,20 @@ func writeSpent(p metrics.Page, c *mirror.Census) {
 			p.Put(lostSpent, float64(n)/gpuSecond, renamed.SeriesWord(lostSpent.Name, word))
 		}
 	}
+}
+
+func writeActivity(p metrics.Page, c *mirror.Census) {
+	var measured, busy int64
+	for i, a := range c.Activity {
+		p.Put(activeJobs, float64(a.Jobs), mirror.ActivityWords[i])
+		p.Put(activeGPUs, whole(a.GPUs), mirror.ActivityWords[i])
+		measured, busy = measured+a.Measured, busy+a.Busy
+	}
+	p.Put(measuredGPUs, float64(measured))
+	p.Put(busyGPUs, float64(busy)/100)
+	p.Put(slowJobs, float64(c.Slow))
+	p.Put(stalledJobs, float64(c.Stalled))
+	p.Put(suspectedNodes, float64(c.Suspected))
 }
 
 func writeGPUs(p metrics.Page, c *mirror.Census) {
