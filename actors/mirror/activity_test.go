@@ -18,7 +18,7 @@ func TestActivityCounted(t *testing.T) {
 		{"nothing is measured", messages.PhaseRunning, nil, "unknown"},
 		{"both GPUs are busy", messages.PhaseRunning, &messages.Use{Tasks: 1, Gpus: 2, GpuPercent: 150}, "working"},
 		{"one GPU is not measured", messages.PhaseRunning, &messages.Use{Tasks: 1, Gpus: 1, GpuPercent: 90}, "unknown"},
-		{"idle for an hour", messages.PhaseRunning, &messages.Use{Tasks: 1, Gpus: 2, IdleMs: 3_600_000}, "idle"},
+		{"idle for an hour", messages.PhaseRunning, &messages.Use{Tasks: 1, Gpus: 2, IdleMs: 3_600_000}, "inactive"},
 		{"idle for a minute", messages.PhaseRunning, &messages.Use{Tasks: 1, Gpus: 2, IdleMs: 60_000}, "working"},
 		{"it waits", messages.PhaseQueued, nil, ""},
 	} {
@@ -35,7 +35,8 @@ func TestActivityCounted(t *testing.T) {
 				t.Errorf("%s: %d percent", c.name, a.Busy)
 			}
 		}
-		if running := c.want != ""; (jobs == 1) != running || (census.Slow == 1) != running || (census.Stalled == 1) != running {
+		running := c.want != ""
+		if (jobs == 1) != running || (census.Slow == 1) != running || (census.Stalled == 1) != running {
 			t.Errorf("%s: %+v", c.name, census)
 		}
 	}

@@ -55,9 +55,9 @@ type Promises struct {
 // activities is the number of kinds of activity.
 const activities = 3
 
-// ActivityWords names the kinds of activity of running jobs. A job counts as idle as in `get jobs --idle`. The activity
+// ActivityWords names the kinds of activity of running jobs. Inactive jobs are those of `get jobs --idle`. The activity
 // of a job is unknown if not all of its GPUs are measured.
-var ActivityWords = [activities]string{"working", "idle", "unknown"}
+var ActivityWords = [activities]string{"working", "inactive", "unknown"}
 
 // Activity holds the number of running jobs with one kind of activity, and their GPUs. Busy is the sum over measured
 // GPUs of the share of the last minute in which the GPU was busy, in percent.

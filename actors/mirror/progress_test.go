@@ -159,7 +159,8 @@ func BenchmarkProgressShown(b *testing.B) {
 		report := told("a", 1, 1, 2, 1000, 500)
 		report.Progress[0].Job, report.Progress[0].Use = id, &messages.Use{Tasks: 8, Gpus: 8, GpuPercent: 700, MilliCpu: 9000}
 		for rank := range int32(8) {
-			report.Progress[0].Paces = append(report.Progress[0].Paces, &messages.RankPace{Rank: rank, Step: 9, StepUs: 2_000_000})
+			report.Progress[0].Paces = append(report.Progress[0].Paces,
+				&messages.RankPace{Rank: rank, Step: 9, StepUs: 2_000_000})
 		}
 		reports = append(reports, report)
 	}

@@ -149,8 +149,8 @@ func (s Process) Write(p Page) {
 	counts, taken := s.Host.Counts(), s.Host.Spans()
 	zeroCounts, zeroSpans := countsOfAll, spansOfMachines
 	if s.Leads {
-		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders, countsOfSaves, countsOfRestarts, countsOfFailures),
-			spansOfLeaders
+		zeroCounts, zeroSpans = slices.Concat(countsOfAll, countsOfLeaders, countsOfSaves, countsOfRestarts,
+			countsOfFailures), spansOfLeaders
 	}
 	for _, name := range zeroCounts {
 		counts[name] += 0

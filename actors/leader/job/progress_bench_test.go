@@ -11,8 +11,8 @@ import (
 )
 
 // BenchmarkProgressHeard measures the other part of a report, besides the Mirror's (BenchmarkProgressShown): decode and
-// check the heartbeat that carries it, and let the Job look for a hang. The node has 8 of the job's ranks. The share of a
-// core is for one report of each of 1,000 jobs in 10 s.
+// check the heartbeat that carries it, and let the Job look for a hang. The node has 8 of the job's ranks. The share of
+// a core is for one report of each of 1,000 jobs in 10 s.
 func BenchmarkProgressHeard(b *testing.B) {
 	j, clock, token := gangOfTwo()
 	report := &messages.AttemptProgress{Token: token, Job: "j1", Ranks: 8, LeastStep: 9, MostStep: 9, Total: 1000,

@@ -67,18 +67,18 @@ var (
 		"GPU-seconds of the class lost, by the cause that ended the attempt", "cause")
 
 	activeJobs = metrics.New(metrics.Gauge, "synapse_jobs_activity",
-		"running jobs by activity; idle jobs have done nothing for 30 minutes, and the activity of a job is unknown if not "+
+		"running jobs by activity; inactive jobs have been idle for 30 minutes, and the activity of a job is unknown if not "+
 			"all of its GPUs are measured", "activity")
 	activeGPUs = metrics.New(metrics.Gauge, "synapse_jobs_activity_gpus",
 		"GPUs of the running jobs, by activity of the job", "activity")
 	measuredGPUs = metrics.New(metrics.Gauge, "synapse_gpus_measured",
 		"GPUs of running jobs whose activity is measured")
 	busyGPUs = metrics.New(metrics.Gauge, "synapse_gpus_busy",
-		"sum over the measured GPUs of the share of the last minute in which the GPU was busy")
+		"measured GPUs, each counted with its busy share of the last minute")
 	slowJobs = metrics.New(metrics.Gauge, "synapse_jobs_with_slow_ranks",
 		"running jobs with a rank that is slower than the other ranks of its gang")
 	stalledJobs = metrics.New(metrics.Gauge, "synapse_jobs_stalled",
-		"running jobs of which no rank makes progress")
+		"running jobs that hang")
 	suspectedNodes = metrics.New(metrics.Gauge, "synapse_nodes_suspected",
 		"nodes that are suspected to cause failures of jobs")
 
