@@ -31,14 +31,15 @@ func TestIdleHeap(t *testing.T) {
 }
 
 // TestGrowth checks that a small heap, and one that has been large for a while, may grow to five times its live
-// part. A heap that has recently become large may not.
+// part. A large heap may only double, and a heap that has recently become large may grow by half.
 func TestGrowth(t *testing.T) {
 	const mb = 1 << 20
 	for what, c := range map[string]struct {
 		live, lasting uint64
 		want          int
 	}{
-		"nothing": {0, 0, 400}, "small": {8 * mb, 0, 400}, "large for a while": {200 * mb, 200 * mb, 400},
+		"nothing": {0, 0, 400}, "small": {8 * mb, 0, 400}, "large for a while": {64 * mb, 64 * mb, 400},
+		"larger for a while": {128 * mb, 128 * mb, 200}, "100,000 jobs for a while": {600 * mb, 600 * mb, 100},
 		"large since a moment": {200 * mb, 10 * mb, 50}, "a crowd has come": {40 * mb, 10 * mb, 100},
 		"less of one": {20 * mb, 2 * mb, 160},
 	} {

@@ -123,6 +123,9 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 }
 
 func (j *Job) addExit(t topology.Token, rank int32, e notedExit) {
+	if j.exits == nil { // no process of a waiting job has ended
+		j.exits = map[topology.Token]map[int32]notedExit{}
+	}
 	if j.exits[t] == nil {
 		j.exits[t] = map[int32]notedExit{}
 	}

@@ -127,9 +127,7 @@ func New(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.
 	attempts []*messages.AttemptRecord, makes coordinatorMaker) actor.Actor {
 	j := &Job{
 		p: p, makes: makes, id: topology.JobID(rec.Id), peers: peers, life: life, rec: rec,
-		states:   actors.NewStates(&Table, p.Host),
-		exits:    map[topology.Token]map[int32]notedExit{},
-		contacts: map[topology.NodeID]*contact{},
+		states: actors.NewStates(&Table, p.Host),
 	}
 	current := messages.FromToken(rec.Attempt)
 	for _, a := range attempts {
@@ -157,6 +155,9 @@ func (j *Job) contactsOf(a *messages.AttemptRecord) {
 func (j *Job) contact(n topology.NodeID, machineID string) *contact {
 	s := j.contacts[n]
 	if s == nil {
+		if j.contacts == nil { // a waiting job has none
+			j.contacts = map[topology.NodeID]*contact{}
+		}
 		s = &contact{machineID: machineID, up: true}
 		j.contacts[n] = s
 	}
