@@ -47,16 +47,17 @@ func describeSuspicion(p *page, s Style, of *messages.Suspicion) {
 	}
 	p.section("Failures of jobs", messages.SuspicionWords(of))
 	if until := of.GetBackedOffUntilUnixMs(); until > 0 {
-		p.line("Backed off", "until "+ahead(until, s.NowMs))
+		p.timed("Backed off", "until "+ahead(until, s.NowMs))
 	}
 	columns := []column[*messages.NodeFailure]{
-		{head: "AT", cell: func(f *messages.NodeFailure) string { return when(f.GetAtUnixMs(), s.NowMs) }},
+		{head: "AT", times: true, cell: func(f *messages.NodeFailure) string { return when(f.GetAtUnixMs(), s.NowMs) }},
 		{head: "JOB", cell: (*messages.NodeFailure).GetJob},
 		{head: "OWNER", cell: func(f *messages.NodeFailure) string { return orDash(oneLine(f.GetOwner())) }},
 		{head: "CLASS", cell: failureClass},
 		{head: "REASON", cell: func(f *messages.NodeFailure) string { return oneLine(f.GetReason()) }},
 	}
 	if list := of.GetFailures(); len(list) > 0 {
-		p.table(func(w io.Writer) error { return table(w, Style{Width: s.Width}, columns, list) })
+		inside := Style{Width: s.Width, Zone: s.Zone, NowMs: s.NowMs}
+		p.table(func(w io.Writer) error { return table(w, inside, columns, list) })
 	}
 }
