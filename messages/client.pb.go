@@ -4117,8 +4117,8 @@ type Watch struct {
 	// last change.
 	Books bool   `protobuf:"varint,11,opt,name=books,json=usage,proto3" json:"books,omitempty"`
 	Array string `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"` // of jobs: only this array and its elements that have become jobs; empty: all
-	// Of jobs: also send each job whose progress has changed. Such an Event has no text, and its seq is the seq of the
-	// last change.
+	// Of jobs: also send each job whose progress or GPU use has changed. Such an Event has no text, and its seq is the seq
+	// of the last change.
 	Progress      bool `protobuf:"varint,13,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

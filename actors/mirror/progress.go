@@ -50,6 +50,7 @@ func (m *Mirror) onProgressShown(ctx actor.Context, shown ProgressShown) {
 			m.jobs.put(p.GetJob(), s)
 		}
 		m.tellIdle(ctx, s, p.GetUse())
+		m.tellUse(ctx, s, m.p.Clock.Now())
 		if s.progress == nil && p.GetRanks() == 0 && p.GetGarbage() == 0 && len(p.GetMetrics()) == 0 {
 			continue // it only says what the tasks do
 		}
@@ -164,9 +165,14 @@ func (m *Mirror) progressed(s shownJob) *messages.JobStatus {
 // tellProgress sends the progress of a job to the watchers that asked for it. Such an event has no text and is not
 // kept, because a watcher that returns receives the present state.
 func (m *Mirror) tellProgress(ctx actor.Context, s shownJob, now actors.Instant) {
-	if s.progress.told > 0 && now.Since(s.progress.told) < toldEvery {
-		return
+	if (s.progress.told == 0 || now.Since(s.progress.told) >= toldEvery) && m.tellMeasured(ctx, s) {
+		s.progress.told = now
 	}
+}
+
+// tellMeasured sends the progress and the use of a job to the watchers that asked for progress. It reports whether
+// there are such watchers.
+func (m *Mirror) tellMeasured(ctx actor.Context, s shownJob) bool {
 	var e *messages.Event
 	for i := range m.watch.watchers {
 		w := &m.watch.watchers[i]
@@ -174,11 +180,11 @@ func (m *Mirror) tellProgress(ctx actor.Context, s shownJob, now actors.Instant)
 			continue
 		}
 		if e == nil {
-			s.progress.told = now
 			e = m.figure(&messages.Event{Job: listed(m.progressed(s))})
 		}
 		if wants(w.asked, e) {
 			ctx.Send(w.pid, e)
 		}
 	}
+	return e != nil
 }

@@ -1,8 +1,11 @@
 package mirror
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -13,8 +16,13 @@ import (
 type gangUse struct {
 	token topology.Token
 	nodes map[topology.NodeID]*messages.Use
-	idle  bool // an event has reported that the job is idle
+	idle  bool           // an event has reported that the job is idle
+	told  actors.Instant // time of the last look for watchers; 0: none
+	shown string         // the GPU use that watchers know
 }
+
+// useEvery is the minimum interval between two events about the GPU use of one job. Nodes measure over a minute.
+const useEvery = 10 * time.Second
 
 // noteUse notes what the tasks of an attempt use on a node. Nodes that run none of its tasks are ignored. It reports
 // whether the job had no use before.
@@ -63,6 +71,19 @@ func (u *gangUse) sum(s *messages.JobStatus) *messages.Use {
 		return all
 	}
 	return all.Plus(&messages.Use{}) // a copy that is not idle
+}
+
+// tellUse sends a job whose GPU use has changed to the watchers of progress. The sum over a large gang is computed at
+// most once per interval, and only if there are such watchers.
+func (m *Mirror) tellUse(ctx actor.Context, s shownJob, now actors.Instant) {
+	u := s.use
+	if u == nil || u.told > 0 && now.Since(u.told) < useEvery || !m.watch.measured() {
+		return
+	}
+	u.told = now
+	if words := u.sum(s.JobStatus).GPUWords(); words != u.shown && m.tellMeasured(ctx, s) {
+		u.shown = words
+	}
 }
 
 // tellIdle sends one event when a job has been idle for long, and can send the next one after the job has worked.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -52,6 +53,47 @@ func TestUseOfGang(t *testing.T) {
 	a.says("job", JobShown{training(2)})
 	if got := useNow(a.Mirror); got != nil {
 		t.Errorf("the next attempt uses %v", got)
+	}
+}
+
+// TestUseWatched checks that watchers of progress receive a job whose GPU use has changed, at most once in ten seconds,
+// and that the present state contains the GPU use.
+func TestUseWatched(t *testing.T) {
+	now := actors.Instant(1e12)
+	a := newAudience()
+	a.Mirror.p.Clock = moved{&now}
+	a.says("job", JobShown{training(1)})
+	a.says("wants", &messages.Watch{Jobs: true, Progress: true})
+	a.says("wants not", &messages.Watch{Jobs: true})
+	busy := func(percent int64) { a.says("rack", uses("a", 1, &messages.Use{Tasks: 1, Gpus: 2, GpuPercent: percent})) }
+	busy(160)
+	busy(20)
+	now = now.Plus(useEvery)
+	busy(160)
+	now = now.Plus(useEvery)
+	busy(20)
+	all := a.told["wants"]
+	if len(all) != 2 || all[0].Job.GetUse().GPUWords() != "80%" || all[1].Job.GetUse().GPUWords() != "10%" ||
+		all[0].Text != "" {
+		t.Fatalf("events are %v", all)
+	}
+	if len(a.told["wants not"]) > 0 {
+		t.Fatalf("events without progress are %v", a.told["wants not"])
+	}
+	a.says("late", &messages.Watch{Jobs: true, Progress: true, Present: true})
+	if all := a.told["late"]; len(all) != 2 || all[0].Job.GetUse().GPUWords() != "10%" {
+		t.Fatalf("events of a late watcher are %v", all)
+	}
+}
+
+// TestUnmeasuredGPUs checks that a job without GPUs causes no event when its CPU use changes.
+func TestUnmeasuredGPUs(t *testing.T) {
+	a := newAudience()
+	a.says("job", JobShown{training(1)})
+	a.says("wants", &messages.Watch{Jobs: true, Progress: true})
+	a.says("rack", uses("a", 1, &messages.Use{Tasks: 1, MilliCpu: 500}))
+	if len(a.told["wants"]) > 0 {
+		t.Fatalf("events are %v", a.told["wants"])
 	}
 }
 

@@ -64,6 +64,11 @@ func (m *Mirror) onWatch(ctx actor.Context, q *messages.Watch) {
 		Synced: true})
 }
 
+// measured reports whether a watcher asked for what running jobs report and use.
+func (w *watch) measured() bool {
+	return slices.ContainsFunc(w.watchers, func(one watcher) bool { return one.asked.Progress && one.asked.Jobs })
+}
+
 func (w *watch) put(one watcher) {
 	if at := w.find(one.pid); at >= 0 {
 		w.watchers[at] = one
@@ -108,7 +113,7 @@ func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PI
 				m.jobs.put(id, s)
 			}
 			e := s.told
-			if q.Progress && s.progress != nil {
+			if q.Progress && (s.progress != nil || s.use != nil) {
 				e = &messages.Event{Seq: e.Seq, AtUnixMs: e.AtUnixMs, Text: e.Text, Job: listed(m.progressed(s))}
 			}
 			if wants(q, e) {

@@ -118,6 +118,7 @@ func (h *hub) note(e *messages.Event) {
 			h.bound(kindJob, &h.over, id, maxOver)
 		}
 		r.Started = startedOf(before, &r, e.GetAtUnixMs())
+		r.keepMeasured(before)
 		h.put(kindJob, id, r)
 		of = "job/" + id
 	case e.GetNode() != nil:

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"cmp"
+
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/verdict"
 )
@@ -29,6 +31,7 @@ type jobRow struct {
 	Parent    string `json:"parent,omitempty"`
 	Limit     int64  `json:"limit,omitempty"`    // time limit of an attempt
 	Done      *done  `json:"progress,omitempty"` // nil: nothing was reported
+	Use       string `json:"use,omitempty"`      // of its GPUs, such as 87%; empty: not measured
 	Revision  uint64 `json:"rev,omitempty"`      // of its record
 }
 
@@ -42,6 +45,21 @@ func rowOf(j *messages.JobStatus) jobRow {
 		Started: j.GetAttempt().GetStartedUnixMs(), Finished: r.GetFinishedUnixMs(), Group: j.GetGroup(), Runs: r.GetRuns(),
 		Over: r.GetState().Terminal(), Array: spec.GetArray() != nil && spec.GetElement() == nil, Revision: r.GetRevision(),
 		Parent: spec.GetElement().GetArray(), Limit: spec.GetTimeLimitMs(), Done: doneOf(j.GetProgress()).brief(),
+		Use: j.GetUse().GPUWords(),
+	}
+}
+
+// keepMeasured keeps the progress and the GPU use of a running attempt, because an event about another change of the job
+// does not have them.
+func (r *jobRow) keepMeasured(before *thing) {
+	if before == nil || r.Phase != messages.PhaseRunning {
+		return
+	}
+	if known := before.value.(jobRow); known.Runs == r.Runs {
+		if r.Done == nil {
+			r.Done = known.Done
+		}
+		r.Use = cmp.Or(r.Use, known.Use)
 	}
 }
 

@@ -137,6 +137,8 @@ func (c *scene) filtered() {
 	c.await(`/^1h5\dm$/.test(` + c.row(c.running) + `.cells[8].innerText)`)
 	c.await(c.row(c.running) + `.cells[9].innerText === "not measured"`)
 	c.await(c.row(c.waiting) + `.cells[9].innerText === "–"`)
+	c.await(c.row(c.running) + `.cells[10].innerText === "not measured"`)
+	c.await(c.row(c.waiting) + `.cells[10].innerText === "–"`)
 	c.steps()
 	c.atWidths("filtered jobs", func(int64) { c.tabTo(`e.id === "by-queue"`) })
 }

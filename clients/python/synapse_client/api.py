@@ -1845,7 +1845,7 @@ class Watch(Message):
     reasons: bool = plain("bool")  # Of jobs: also send changes of a group's reason. If very many reasons change at once, only some are sent.
     usage: bool = plain("bool")  # Of nodes: also send each node whose ledger has changed. Such an Event has no text, and its seq is the seq of the last change.
     array: str = plain("str")  # of jobs: only this array and its elements that have become jobs; empty: all
-    progress: bool = plain("bool")  # Of jobs: also send each job whose progress has changed. Such an Event has no text, and its seq is the seq of the last change.
+    progress: bool = plain("bool")  # Of jobs: also send each job whose progress or GPU use has changed. Such an Event has no text, and its seq is the seq of the last change.
 
 
 @dataclass

@@ -21,6 +21,7 @@ const columns = [
   { name: "Age", key: "age", cls: "n", of: (page, j) => page.now() - j.submitted },
   { name: "Time left", key: "left", cls: "n", of: (page, j) => leftOf(page, j) ?? Infinity },
   { name: "Progress", key: "progress", of: (page, j) => j.progress?.percent ?? -1 },
+  { name: "GPU use", key: "use", of: (page, j) => (j.use ? parseInt(j.use, 10) : -1) },
   { name: "Start and reason", cls: "w" },
 ];
 
@@ -68,8 +69,11 @@ function toggled(page, id) {
   page.set({ open: [...open].join(",") });
 }
 
+// measured returns what nodes have measured of a job. Jobs that do not run, and arrays, have a dash.
+const measured = (j, known) => known || (j.phase === "running" && !j.array ? h("span", { class: "soft" }, "not measured") : "–");
+
 function progressOf(j) {
-  if (!j.progress) return j.phase === "running" && !j.array ? h("span", { class: "soft" }, "not measured") : "–";
+  if (!j.progress) return measured(j);
   const { percent, words } = j.progress;
   return h("span", {}, percent >= 0 && h("progress", { max: "100", value: String(percent), "aria-label": `Progress of ${j.name || j.id}` }), ` ${words}`);
 }
@@ -82,7 +86,7 @@ function rowOf(page, { job: j, elements, opened, inside }) {
     h("td", { class: "id" }, chip(j.id), link(j.id)), h("td", {}, j.name, fold && [" ", fold]), h("td", { class: "id" }, phase(j.phase)),
     n(j.tasks), n(milli(j.gpus)), h("td", { class: "s" }, j.owner || "–"), h("td", { class: "s" }, j.queue || "–"),
     n(span(page.now() - j.submitted), when.title(j.submitted)), n(left === undefined ? "–" : span(left), left === undefined ? undefined
-      : `ends ${when.title(j.started + j.limit)}`), h("td", { class: "s" }, progressOf(j)),
+      : `ends ${when.title(j.started + j.limit)}`), h("td", { class: "s" }, progressOf(j)), h("td", { class: "s" }, j.gpus ? measured(j, j.use) : "–"),
     h("td", { class: "w" }, when.inText([page.starts.get(j.id)?.words, j.why].filter(Boolean).join(" · "))));
 }
 
