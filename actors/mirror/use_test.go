@@ -65,7 +65,9 @@ func TestUseWatched(t *testing.T) {
 	a.says("job", JobShown{training(1)})
 	a.says("wants", &messages.Watch{Jobs: true, Progress: true})
 	a.says("wants not", &messages.Watch{Jobs: true})
-	busy := func(percent int64) { a.says("rack", uses("a", 1, &messages.Use{Tasks: 1, Gpus: 2, GpuPercent: percent})) }
+	busy := func(percent int64) {
+		a.says("rack", uses("a", 1, &messages.Use{Tasks: 1, Gpus: 2, GpuPercent: percent}))
+	}
 	busy(160)
 	busy(20)
 	now = now.Plus(useEvery)

@@ -103,8 +103,18 @@ func (w *watch) replay(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 	}
 }
 
-// tellPresent sends a watcher the present state. Each entry is sent as its last event.
+// tellPresent sends a watcher the present state. Each entry is sent as its last event. The nodes come first, so that a
+// page can draw its map before it has thousands of waiting jobs.
 func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PID) {
+	if q.Nodes {
+		present(&m.nodes, q.Ids, "", func(id string, s shownNode) {
+			if s.told.Node != s.NodeStatus {
+				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: s.told.Text, Node: s.NodeStatus}
+				m.nodes.put(id, s)
+			}
+			ctx.Send(who, s.told)
+		})
+	}
 	if q.Jobs {
 		present(&m.jobs, q.Ids, q.Array, func(id string, s shownJob) {
 			now := m.present(s)
@@ -119,15 +129,6 @@ func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PI
 			if wants(q, e) {
 				ctx.Send(who, e)
 			}
-		})
-	}
-	if q.Nodes {
-		present(&m.nodes, q.Ids, "", func(id string, s shownNode) {
-			if s.told.Node != s.NodeStatus {
-				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: s.told.Text, Node: s.NodeStatus}
-				m.nodes.put(id, s)
-			}
-			ctx.Send(who, s.told)
 		})
 	}
 }

@@ -202,10 +202,10 @@ func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
 	later := statusOf("j1", "alice", "queued", func(s *messages.JobStatus) { s.Record.Revision = 9 })
 	a.says("", JobShown{later}) // no event, but part of the present state
 	a.says("w", &messages.Watch{Jobs: true, Nodes: true, Present: true})
-	if got := a.told["w"][0].Job; got.Record != later.Record {
+	if got := a.told["w"][1].Job; got.Record != later.Record {
 		t.Errorf("the record that is present is of revision %d", got.Record.Revision)
 	}
-	a.hears(t, "w", "2 job j1 queued"+soon, "1 job j2 queued"+soon, "3 node n1 up, with 64 CPUs and 8 GPUs", "3 synced")
+	a.hears(t, "w", "3 node n1 up, with 64 CPUs and 8 GPUs", "2 job j1 queued"+soon, "1 job j2 queued"+soon, "3 synced")
 	a.says("one", &messages.Watch{Jobs: true, Present: true, Ids: []string{"j2", "nowhere", "j2"}})
 	a.hears(t, "one", "1 job j2 queued"+soon, "3 synced")
 	a.says("", JobShown{statusOf("j1", "alice", "running")})

@@ -184,14 +184,51 @@ func (h *hub) change(how func()) {
 	h.wake = make(chan struct{})
 }
 
-// next returns the next piece for a page at a position, and the new position. wake is closed when there is more.
-func (h *hub) next(since uint64, away string) (p piece, at uint64, wake <-chan struct{}) {
+// start returns the position before the first change, and that of the last one.
+func (h *hub) start() (fresh, last uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fresh, h.at
+}
+
+// boxes returns the next nodes between two positions that have not changed after the last one, and the new position.
+func (h *hub) boxes(since, last uint64) (texts []json.RawMessage, at uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.order[h.after(since):] {
+		if c.at > last || len(texts) == maxPiece {
+			break
+		}
+		if since = c.at; c.of.at == c.at && c.of.kind == kindBox {
+			texts = append(texts, c.of.encoded())
+		}
+	}
+	return texts, since
+}
+
+// after returns the index of the first change after a position. The caller holds the lock.
+func (h *hub) after(since uint64) int {
+	at, _ := slices.BinarySearchFunc(h.order, since+1, func(c change, at uint64) int { return int(int64(c.at - at)) })
+	return at
+}
+
+// encoded returns the JSON of a thing. The caller holds the lock.
+func (t *thing) encoded() json.RawMessage {
+	if t.text == nil {
+		t.text = textOf(t)
+	}
+	return t.text
+}
+
+// next returns the next piece for a page at a position, and the new position. The page already has the nodes that have
+// not changed since the position known. wake is closed when there is more.
+func (h *hub) next(since uint64, away string, known uint64) (p piece, at uint64, wake <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if since < h.fresh || since > h.at {
 		since, p.Fresh = h.fresh, true
 	}
-	from, _ := slices.BinarySearchFunc(h.order, since+1, func(c change, at uint64) int { return int(int64(c.at - at)) })
+	from := h.after(since)
 	at, p.Changes = since, make([]json.RawMessage, 0, min(len(h.order)-from, maxPiece))
 	for _, c := range h.order[from:] {
 		if len(p.Changes) == maxPiece {
@@ -200,10 +237,10 @@ func (h *hub) next(since uint64, away string) (p piece, at uint64, wake <-chan s
 		if at = c.at; c.of.at != c.at {
 			continue
 		}
-		if c.of.text == nil {
-			c.of.text = textOf(c.of)
+		if c.of.kind == kindBox && at <= known && !p.Fresh {
+			continue
 		}
-		p.Changes = append(p.Changes, c.of.text)
+		p.Changes = append(p.Changes, c.of.encoded())
 	}
 	p.Seq, p.Synced = h.seq, h.synced && len(p.Changes) < maxPiece
 	if now := h.away; now != away || p.Fresh {

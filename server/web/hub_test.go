@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -107,7 +108,7 @@ func TestNobodyLooks(t *testing.T) {
 // read returns all pieces for a reader at a position, and its new position.
 func (h *hub) read(since uint64) (all []string, fresh bool, at uint64) {
 	for {
-		p, next, _ := h.next(since, "")
+		p, next, _ := h.next(since, "", 0)
 		fresh = fresh || p.Fresh
 		for _, c := range p.Changes {
 			all = append(all, string(c))
@@ -157,7 +158,7 @@ func TestHubIsBounded(t *testing.T) {
 	if n := len(h.things); n != maxOver+maxTold+maxGroups {
 		t.Errorf("%d things are kept", n)
 	}
-	p, _, wake := h.next(0, "")
+	p, _, wake := h.next(0, "", 0)
 	if len(p.Changes) != maxPiece || p.Synced {
 		t.Errorf("the first piece has %d changes", len(p.Changes))
 	}
@@ -239,4 +240,53 @@ func (d *visitor) knocks(t *testing.T) {
 	_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	fmt.Fprintf(c, "GET /stream HTTP/1.1\r\nHost: %s\r\nCookie: %s=%s\r\n\r\n", strings.TrimPrefix(d.url, "http://"),
 		d.cookies[0].Name, d.cookies[0].Value)
+}
+
+// TestNodesComeFirst checks that a new page gets the nodes before thousands of jobs, each node once unless it changes
+// meanwhile, and the same state as before in the end.
+func TestNodesComeFirst(t *testing.T) {
+	h := newHub()
+	h.change(h.forget)
+	for i := range 3 * maxPiece {
+		h.change(func() {
+			h.note(&messages.Event{Job: &messages.JobStatus{Record: &messages.JobRecord{Id: fmt.Sprint("j", i)}}})
+		})
+	}
+	for i := range maxPiece + 5 {
+		h.change(func() { h.note(nodeEvent(uint64(i), fmt.Sprint("n", i), "")) })
+	}
+	out := httptest.NewRecorder()
+	since, known, ok := (&Page{patience: time.Minute}).sendBoxes(out, h)
+	if text := out.Body.String(); !ok || strings.Count(text, `["box"`) != maxPiece+5 || strings.Contains(text, `["job"`) ||
+		strings.Count(text, `"fresh":true`) != 1 {
+		t.Fatalf("ok %v, and sent:\n%s", ok, text)
+	}
+	h.change(func() { h.note(nodeEvent(999, "n3", "")) })
+	jobs, boxes := 0, 0
+	for done := false; !done; {
+		p, at, _ := h.next(since, "", known)
+		if p.Fresh {
+			t.Fatal("the page must forget the nodes")
+		}
+		for _, c := range p.Changes {
+			jobs, boxes = jobs+strings.Count(string(c), `["job"`), boxes+strings.Count(string(c), `["box"`)
+		}
+		since, done = at, len(p.Changes) < maxPiece
+	}
+	if jobs != 3*maxPiece || boxes != 1 {
+		t.Errorf("then %d jobs and %d nodes follow", jobs, boxes)
+	}
+}
+
+// TestNoNodesFirst checks that a page of a hub without nodes begins as usual.
+func TestNoNodesFirst(t *testing.T) {
+	h := newHub()
+	h.change(func() {
+		h.note(&messages.Event{Job: &messages.JobStatus{Record: &messages.JobRecord{Id: "j"}}})
+	})
+	out := httptest.NewRecorder()
+	since, known, ok := (&Page{patience: time.Minute}).sendBoxes(out, h)
+	if since != 0 || known != 0 || !ok || out.Body.Len() != 0 {
+		t.Errorf("position %d, %d, ok %v, sent %q", since, known, ok, out.Body.String())
+	}
 }

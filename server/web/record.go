@@ -62,7 +62,7 @@ func Record(ctx context.Context, o Options, to io.Writer) (size int64, full bool
 	}
 	since, away := uint64(0), ""
 	for ctx.Err() == nil && r.size < MaxRecord {
-		next, at, wake := h.next(since, away)
+		next, at, wake := h.next(since, away, 0)
 		if next.Away != nil {
 			away = *next.Away
 		}

@@ -55,9 +55,13 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	// The request is complete. A read deadline would end the stream.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	since, away, synced := uint64(0), "", false
+	since, known, ok := p.sendBoxes(w, h)
+	away, synced := "", false
+	if !ok {
+		return
+	}
 	for idle := false; r.Context().Err() == nil; {
-		next, at, wake := h.next(since, away)
+		next, at, wake := h.next(since, away, known)
 		news := at != since || next.Away != nil || next.Synced != synced
 		if next.Away != nil {
 			away = *next.Away
@@ -70,6 +74,27 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			idle = p.rest(r.Context(), wake)
 		}
 	}
+}
+
+// sendBoxes sends the nodes to a new page, if there are any, so that the page can draw its map before it has thousands
+// of jobs. It returns the position of the page in the changes, and the position up to which the page has the nodes. It
+// reports whether the stream can continue.
+func (p *Page) sendBoxes(w http.ResponseWriter, h *hub) (since, known uint64, ok bool) {
+	fresh, last := h.start()
+	next, at := piece{Fresh: true}, fresh
+	for {
+		if next.Changes, at = h.boxes(at, last); len(next.Changes) == 0 {
+			break
+		}
+		if !p.send(w, next) {
+			return 0, 0, false
+		}
+		next.Fresh = false
+	}
+	if next.Fresh {
+		return 0, 0, true
+	}
+	return fresh, last, true
 }
 
 // rest waits until there is more, and a moment longer. It reports whether nothing arrived for a long time. Then an

@@ -11,7 +11,9 @@ import (
 func TestListKeepsWhatIsMeasured(t *testing.T) {
 	h := newHub()
 	job := func(run int32, phase string, use *messages.Use) jobRow {
-		h.note(&messages.Event{Job: &messages.JobStatus{Record: &messages.JobRecord{Id: "j", Runs: run}, Phase: phase, Use: use}})
+		h.note(&messages.Event{Job: &messages.JobStatus{
+			Record: &messages.JobRecord{Id: "j", Runs: run}, Phase: phase, Use: use,
+		}})
 		return h.things[kindJob+"/j"].value.(jobRow)
 	}
 	if got := job(1, messages.PhaseRunning, nil).Use; got != "" {

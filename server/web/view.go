@@ -49,8 +49,8 @@ func rowOf(j *messages.JobStatus) jobRow {
 	}
 }
 
-// keepMeasured keeps the progress and the GPU use of a running attempt, because an event about another change of the job
-// does not have them.
+// keepMeasured keeps the progress and the GPU use of a running attempt, because an event about another change of the
+// job does not have them.
 func (r *jobRow) keepMeasured(before *thing) {
 	if before == nil || r.Phase != messages.PhaseRunning {
 		return

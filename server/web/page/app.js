@@ -356,10 +356,10 @@ function changed(before) {
   due();
 }
 
-let pending, later;
-function due() { // the map redraws for each message, other views at most five times per second
+let pending, later, frame;
+function due() { // the map redraws once per frame, other views at most five times per second
   if (shown.view === "map" && map) {
-    map.update();
+    frame ??= requestAnimationFrame(() => { frame = undefined; map?.update(); });
     return later ??= setTimeout(() => { later = undefined; if (map) paintMap(); }, 200);
   }
   if (shown.view === "over" && !page.state.barred) return; // the stream does not contain these sums
