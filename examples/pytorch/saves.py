@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 STEPS = int(os.environ.get("STEPS", "200"))
 PAUSE = float(os.environ.get("PAUSE", "0.1"))  # seconds of each step, as if the model were larger
+EVERY = int(os.environ.get("EVERY", "0"))  # steps between two checkpoints without a request; 0: none
 FOLDER = os.environ.get("CHECKPOINT_DIR", "checkpoints")
 CHECKPOINT = os.path.join(FOLDER, "model.pt")
 
@@ -91,6 +92,8 @@ def main():
             dist.barrier()  # until member 0 has saved
             if local == 0:
                 acknowledge(done, step + 1)
+        elif EVERY and (step + 1) % EVERY == 0 and rank == 0:
+            save(step + 1, model, optimizer)
 
     if rank == 0:
         print(f"trained: {STEPS} steps, loss {loss.item():.5f}", flush=True)

@@ -91,7 +91,7 @@ func Take(nowNs int64, members []supervisor.Process) Sample {
 
 // bytesOf returns the bytes that a process and its former children have read and written in any way, and on disks.
 func bytesOf(pid int) (total, disk int64, ok bool) {
-	data, err := supervisor.ReadOwned(pid, "io")
+	data, err := supervisor.ReadOwned("/proc/" + strconv.Itoa(pid) + "/io")
 	if err != nil {
 		return 0, 0, false
 	}

@@ -15,12 +15,11 @@ import (
 
 // Environ reads the environment with which a process was executed. The environment identifies the remaining processes
 // of a task. If the agent could not read it, it would overlook living processes.
-func Environ(pid int) ([]byte, error) { return ReadOwned(pid, "environ") }
+func Environ(pid int) ([]byte, error) { return ReadOwned("/proc/" + strconv.Itoa(pid) + "/environ") }
 
 // ReadOwned reads a file of a process. In some container engines, root lacks SYS_PTRACE and can read such a file only
 // of its own processes. The owner of a process may always read it, so the second attempt uses the owner's rights.
-func ReadOwned(pid int, name string) ([]byte, error) {
-	path := "/proc/" + strconv.Itoa(pid) + "/" + name
+func ReadOwned(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrPermission) || os.Geteuid() != 0 {
 		return text, err

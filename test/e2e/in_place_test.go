@@ -1,11 +1,19 @@
 package e2e
 
 import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file tests restarts in place with real processes.
@@ -57,25 +65,69 @@ func TestInPlace(t *testing.T) {
 		"--in-place: needs a restart limit of at least 1")
 }
 
-// TestInPlaceFast measures a gang of eight ranks of which one is killed. All ranks run again within a time that also a
-// loaded machine keeps.
-func TestInPlaceFast(t *testing.T) {
-	c := newCluster(t)
-	c.node("n1", "r1", "--cpus", "4")
-	id := c.order(`cd "$TMPDIR"; [ -e begun ] && exec sleep 600; touch begun
-		[ "$SYNAPSE_RANK" = 3 ] && { sleep 1; kill -9 $$; }
-		exec sleep 600`, "--replicas", "8", "--cpu", "0.25", "--restarts", "1", "--in-place", "--grace", "1s")
-	job := c.until(id, "runs again", func(s *messages.JobStatus) bool {
-		return s.GetRecord().GetRuns() == 2 && s.GetPhase() == "running"
-	})
-	a := job.GetAttempt()
-	if a.GetInherited().GetRank() != 3 || a.GetStoppingMs() == 0 {
-		t.Errorf("it went through the queue: %v", a)
+var (
+	inPlaceRanks  = flag.Int("in-place-ranks", 8, "tasks of each gang of TestInPlaceFast; 16 and 64 for its figures")
+	inPlaceRounds = flag.Int("in-place-rounds", 1, "gangs of TestInPlaceFast; 20 for its figures")
+)
+
+// TestInPlaceFast measures gangs of which one rank fails. All ranks run again within a time that also a loaded machine
+// keeps, with the same GPUs, and in containers with what they wrote to their root.
+func TestInPlaceFast(t *testing.T) { eachDriver(t, inPlaceFast) }
+
+func inPlaceFast(t *testing.T, c *cluster) {
+	c.node("n1", "r1", "--gpus", fmt.Sprint(*inPlaceRanks))
+	image, kept := "host", `"$TMPDIR/begun"`
+	if c.driver != "process" {
+		image, kept = able.MakeRootfs(t), "/data/begun"
+		reachable(t, filepath.Dir(image))
+		data := filepath.Join(image, "data")
+		if err := errors.Join(os.Mkdir(data, 0o777), os.Chmod(data, 0o777)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	took := time.Duration(a.GetStoppingMs()+a.GetStartedUnixMs()-a.GetCommittedUnixMs()) * time.Millisecond
-	t.Logf("from the end to the barrier: %v", took)
-	if took > 20*time.Second {
-		t.Errorf("it took %v", took)
+	var all []time.Duration
+	for range *inPlaceRounds {
+		all = append(all, c.restartsInPlace(image, kept))
 	}
-	c.cli("cancel", id).wants(t, 0, "", "")
+	slices.Sort(all)
+	t.Logf("from the end to the barrier of %d ranks: median %v, longest %v", *inPlaceRanks, all[len(all)/2],
+		all[len(all)-1])
+	if most := all[len(all)-1]; most > pace.Of(20*time.Second) {
+		t.Errorf("it took %v", most)
+	}
+}
+
+// reachable lets the users of tasks pass through the folders from a test's own up to the one for all tests.
+func reachable(t *testing.T, dir string) {
+	t.Helper()
+	for ; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// restartsInPlace runs a gang of which rank 3 fails once, and returns the time from the recorded end to the barrier.
+func (c *cluster) restartsInPlace(image, kept string) time.Duration {
+	c.t.Helper()
+	id := strings.TrimSpace(c.cli("submit", "--image", image, "-q", "--replicas", fmt.Sprint(*inPlaceRanks), "--cpu",
+		"0.1", "--mem", "16Mi", "--gpus-per-task", "1", "--restarts", "1", "--in-place", "--grace", "1s", "--", "sh", "-c",
+		`ls `+kept+` 2>/dev/null && exec sleep 600; touch `+kept+`
+		[ "$SYNAPSE_RANK" = 3 ] && { sleep 1; exit 9; }
+		exec sleep 600`).wants(c.t, 0, "\n", "").out)
+	first := c.await(id, "running").GetAttempt()
+	again := c.until(id, "runs again", func(s *messages.JobStatus) bool {
+		return s.GetRecord().GetRuns() == 2 && s.GetAttempt().GetStartedUnixMs() > 0
+	}).GetAttempt()
+	if again.GetInherited().GetRank() != 3 || again.GetStoppingMs() == 0 {
+		c.t.Errorf("it went through the queue: %v", again)
+	}
+	for i, p := range again.GetPlaces() {
+		if was := first.GetPlaces()[i].GetGrant().GetGpus(); p.GetGrant().GetGpus()[0].GetGpuId() != was[0].GetGpuId() {
+			c.t.Errorf("rank %d had %v and has %v", i, was, p.GetGrant().GetGpus())
+		}
+	}
+	c.prints(id, "begun")
+	c.cli("cancel", id).wants(c.t, 0, "", "")
+	return time.Duration(again.GetStoppingMs()+again.GetStartedUnixMs()-again.GetCommittedUnixMs()) * time.Millisecond
 }

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,11 +21,7 @@ func TestSaved(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1", "--cpus", "4")
 	steps := t.TempDir()
-	for dir := steps; dir != os.TempDir(); dir = filepath.Dir(dir) { // the user of the job needs the way to it
-		if err := os.Chmod(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
+	reachable(t, steps)
 	id := c.order(saver, "--replicas", "2", "--cpu", "1", "--env", "HOME_OF_STEPS="+steps, "--mount", steps+":"+steps,
 		"--checkpoint", "every=10m,signal=USR1,grace=1m", "--grace", "1s")
 	c.await(id, "running")

@@ -34,30 +34,11 @@ func TestPreemptedTraining(t *testing.T) {
 	}
 	bin, folder := made(t)
 	here := room(t)
-	if err := os.CopyFS(filepath.Join(here, "examples"), os.DirFS("../../examples")); err != nil {
-		t.Fatal(err)
-	}
 	g := &guest{t: t, here: here, bin: bin, config: up(t, bin, folder, "--nodes", "2", "--gpus", "2")}
 	var stop context.CancelFunc
 	g.ctx, stop = context.WithTimeout(t.Context(), 25*time.Minute)
 	defer stop()
-	// The output of all attempts goes to one file, because the nodes keep only that of the last ones. The training writes
-	// to the file itself: torchrun loses the last lines of a process that it stops.
-	file := filepath.Join(here, "examples", "saves.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const command = "[torchrun, -r, \"1\", -t, \"1\", examples/pytorch/saves.py]"
-	if strings.Count(string(text), command) != 1 {
-		t.Fatalf("the example has no command %s:\n%s", command, text)
-	}
-	logged := strings.Replace(string(text), command,
-		"[torchrun, -r, \"1\", -t, \"1\", --no_python, sh, -c, 'exec /usr/bin/python3 examples/pytorch/saves.py "+
-			">> $CHECKPOINT_DIR/log.$RANK']", 1)
-	if err := os.WriteFile(file, []byte(logged), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	g.copyExample()
 	if err := os.WriteFile(filepath.Join(here, "queues.yaml"), []byte(guestQueues), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +91,33 @@ type guest struct {
 	t                 *testing.T
 	ctx               context.Context
 	here, bin, config string
+}
+
+// copyExample copies the examples, with pairs of old and new text in examples/saves.yaml. The output of all attempts
+// goes to one file, because the nodes keep only that of the last ones. The training writes to the file itself: torchrun
+// loses the last lines of a process that it stops.
+func (g *guest) copyExample(changes ...string) {
+	g.t.Helper()
+	if err := os.CopyFS(filepath.Join(g.here, "examples"), os.DirFS("../../examples")); err != nil {
+		g.t.Fatal(err)
+	}
+	file := filepath.Join(g.here, "examples", "saves.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	const command = "[torchrun, -r, \"1\", -t, \"1\", examples/pytorch/saves.py]"
+	changes = append(changes, command, "[torchrun, -r, \"1\", -t, \"1\", --no_python, sh, -c, "+
+		"'exec /usr/bin/python3 examples/pytorch/saves.py >> $CHECKPOINT_DIR/log.$RANK']")
+	for i := 0; i < len(changes); i += 2 {
+		if strings.Count(string(text), changes[i]) != 1 {
+			g.t.Fatalf("the example does not have %s once:\n%s", changes[i], text)
+		}
+	}
+	changed := strings.NewReplacer(changes...).Replace(string(text))
+	if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
+		g.t.Fatal(err)
+	}
 }
 
 func (g *guest) cli(words ...string) string {
