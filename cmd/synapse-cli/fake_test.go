@@ -39,6 +39,11 @@ type fake struct {
 	queues   *messages.GetQueuesReply // nil: no queues are configured
 	spent    *messages.GetEfficiencyReply
 	who      *api.WhoAmIReply // nil: anonymous, without TLS
+	past     []*messages.PastJob
+}
+
+func (f *fake) History(context.Context, *messages.History) (*messages.HistoryReply, error) {
+	return &messages.HistoryReply{Jobs: f.past}, nil
 }
 
 func (f *fake) GetEfficiency(_ context.Context, q *messages.GetEfficiency) (*messages.GetEfficiencyReply, error) {

@@ -103,7 +103,13 @@ func TestScancelAndSinfo(t *testing.T) {
 	sinfo.wants(t,
 		0, "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\nall*         up   infinite      2   idle n[1-2]\n", "")
 	cli(f.address, "slurm", "sinfo", "-h", "-N", "-o", "%N %f").wants(t, 0, "n1 pool=a\nn2 pool=a\n", "")
-	cli(f.address, "slurm", "sinfo", "-R").wants(t, 1, "", "sinfo: error: unknown shorthand flag: 'R'")
+	cli(f.address, "slurm", "sinfo", "-R", "-h").wants(t, 0, "", "")
+	cli(f.address, "slurm", "sinfo", "-s", "-h").wants(t, 0, "all*         up   infinite          0/2/0/2 n[1-2]\n", "")
+	cli(f.address, "slurm", "sinfo", "-h", "-O", "NodeList:8,CPUsState:.12,SocketCoreThread").wants(t, 0, "n[1-2] ", "")
+	cli(f.address, "slurm", "sinfo", "-h", "-o", "%all").wants(t, 0, "|UNLIMITED|", "")
+	f.nodes[1].Closed = "drained by ops: fan"
+	cli(f.address, "slurm", "sinfo", "-R", "-h", "-o", "%E|%N").wants(t, 0, "drained by ops: fan|n2\n", "")
+	cli(f.address, "slurm", "sinfo", "-T").wants(t, 1, "", "--reservation: is not supported (reservations are")
 }
 
 func TestSbatch(t *testing.T) {
@@ -175,7 +181,14 @@ func TestSlurmClients(t *testing.T) {
 	slurm(nil, "squeue", "-h", "-w", "n[2-3]", "-o", "%i", "-M", "all").wants(t, 0, n("jrun")+"\n", "")
 	slurm(nil, "squeue", "-h", "-w", "n3", "-o", "%i").wants(t, 0, "", "")
 	slurm(nil, "sinfo", "--format", "%P,%m", "--noconvert").wants(t, 0, "PARTITION,MEMORY\n", "")
-	slurm(nil, "sinfo", "--dead").wants(t, 1, "", "sinfo: error: unknown flag: --dead") // the flag would list other nodes
+	slurm(nil, "sinfo", "-h", "--dead", "-o", "%N").wants(t, 0, "\n", "")
+	slurm(nil, "sinfo", "-h", "-r", "-o", "%N").wants(t, 0, "n[1-2]\n", "")
+	slurm(nil, "squeue", "-h", "-M", "far", "--expand", "-o", "%i").wants(t, 0, n("jrun")+"\n",
+		"squeue: warning: --clusters: there is no cluster far, this cluster is shown\n"+
+			"squeue: warning: --expand-patterns has no effect on this cluster\n")
+	slurm(nil, "squeue", "-h", "--steps=1").wants(t, 1, "", "--steps: is not supported (steps are not stored)")
+	slurm(nil, "sacct", "-e").wants(t, 0, "JobID               JobIDRaw ", "")
+	slurm(nil, "scontrol", "-h").wants(t, 0, "--uid, -u                        refused: a change belongs", "")
 	slurm(nil, "scontrol", "show", "jobid", "-dd", n("jrun")).wants(t, 0, "JobState=RUNNING", "")
 	slurm(nil, "scontrol", "show", "partitions", "-o").wants(t, 0, " Default=YES ", "")
 	slurm(nil, "scontrol", "show", "partition", "none").wants(t, 1, "", "scontrol: error: Partition none not found")
@@ -216,7 +229,7 @@ func TestSprio(t *testing.T) {
 	sprio("-h", "-o", "%i %Y %u").wants(t, 0, n("jwait")+" 7\n"+n("jheld")+" 0 ann\n", "")
 	sprio("-h", "-o", "%i", "-u", "ann").wants(t, 0, n("jheld")+"\n", "")
 	sprio("-l").wants(t, 0, "USER", "")
-	sprio("-w").wants(t, 1, "", "sprio: error: --weights is not supported: a priority is one number")
+	sprio("-w").wants(t, 1, "", "sprio: error: --weights: is not supported (a priority is one number")
 	sprio("--frob").wants(t, 1, "", "sprio: error: unknown flag: --frob")
 }
 
@@ -244,5 +257,41 @@ func TestSqueueIterates(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("squeue -i did not end")
+	}
+}
+
+// TestSlurmKept checks that each listing returns the account, comment, QOS and WCKey of a job, and selects by them.
+func TestSlurmKept(t *testing.T) {
+	f := front(t)
+	n := messages.NumericID
+	slurm := func(args ...string) result { return cli(f.address, append([]string{"slurm"}, args...)...) }
+	slurm("sbatch", "-A", "lab", "--comment", "a b", "-q", "high", "--wckey", "w1", "--no-requeue", "--wrap", "true").
+		wants(t, 0, "", "")
+	spec := told[*messages.Submit](f)[0].GetSpec()
+	f.jobs[0].Record.Spec.Labels, f.jobs[0].Record.Spec.Restart = spec.GetLabels(), spec.GetRestart()
+	f.past = []*messages.PastJob{{Id: "jold", Owner: "ann", State: messages.JobState_JOB_STATE_SUCCEEDED,
+		Labels: spec.GetLabels(), FinishedUnixMs: 5}}
+	slurm("squeue", "-h", "-o", "%a|%k|%q|%w", "-j", n("jheld")).wants(t, 0, "lab|a b|high|w1\n", "")
+	slurm("squeue", "-h", "-o", "%i", "-q", "high", "-A", "lab").wants(t, 0, n("jheld")+"\n", "")
+	slurm("squeue", "-h", "-o", "%i", "-q", "low").wants(t, 0, "", "")
+	slurm("squeue", "-h", "-O", "Account:5,Comment:5,QOS:5,WCKey:5,Requeue:2", "-j", n("jheld")).
+		wants(t, 0, "lab  a b  high w1   0\n", "")
+	slurm("scontrol", "show", "job", n("jheld")).wants(t, 0, "Account=lab QOS=high WCKey=w1\n", "")
+	slurm("scontrol", "show", "job", n("jheld")).wants(t, 0, "Requeue=0 Restarts=0 BatchFlag=0 ", "")
+	slurm("scontrol", "show", "job", n("jheld")).wants(t, 0, "Comment=a b\n", "")
+	for _, key := range []string{`"account": "lab"`, `"comment": "a b"`, `"qos": "high"`, `"wckey": "w1"`,
+		`"requeue": false`} {
+		slurm("squeue", "--json", "-j", n("jheld")).wants(t, 0, key, "")
+		slurm("scontrol", "--json", "show", "job", n("jheld")).wants(t, 0, key, "")
+	}
+	sacct := []string{"sacct", "-a", "-S", "1970-01-01T00:00", "-W", "w1"}
+	slurm(append(sacct, "-n", "--delimiter=;", "-P", "-o", "JobID,Account,Comment,QOS,WCKey")...).wants(t, 0,
+		n("jold")+";lab;a b;high;w1\n", "")
+	for _, key := range []string{`"account": "lab"`, `"job": "a b"`, `"qos": "high"`, `"wckey": "w1"`} {
+		slurm(append(sacct, "--json")...).wants(t, 0, key, "")
+	}
+	slurm("scancel", "--wckey", "w1").wants(t, 0, "", "")
+	if ended := told[*messages.Cancel](f); len(ended) != 1 || ended[0].GetJob() != "jheld" {
+		t.Errorf("cancelled %v", ended)
 	}
 }

@@ -277,7 +277,7 @@ func (b *Plain) Job(program string, s Shape, each *Amount, text []byte, files st
 	}
 	// As in Slurm, a job whose user cannot enter the folder begins elsewhere, with a notice. A workdir would be created.
 	j.SubmitDir = orDefault(b.Workdir(from.Dir), from.Dir)
-	for _, l := range [][2]string{{"account", b.Account}, {"comment", b.Comment}, {"wckey", b.WCKey}} {
+	for _, l := range [][2]string{{"account", b.Account}, {"comment", b.Comment}, {"qos", b.QOS}, {"wckey", b.WCKey}} {
 		if l[1] != "" {
 			j.Labels = append(j.Labels, l)
 		}

@@ -257,14 +257,14 @@ func setInput(_ *Plain, value string) error {
 	return nil
 }
 
+// setQOS keeps the name of a quality of service, which all listings show. The limits of jobs belong to their queues, so
+// only a number has an effect: it is the priority.
 func setQOS(b *Plain, value string) error {
-	if b.QOS = value; value == "normal" {
-		return nil
+	if err := kept(func(b *Plain) *string { return &b.QOS })(b, value); err != nil || value == "" {
+		return err
 	}
-	if setPriority(1)(b, value) != nil {
-		return Refuse("use a number for the priority, or --partition for queue limits",
-			"%s: named QOS values are not supported",
-			value)
+	if _, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return setPriority(1)(b, value)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func AssociationFields() (all []Field[*Association]) {
 	at("Account", account)
 	at("User", func(a *Association) string { return a.User })
 	at("DefaultAccount", account)
-	at("Cluster", func(*Association) string { return "synapse" })
+	at("Cluster", func(*Association) string { return ClusterName })
 	at("QOS", func(*Association) string { return "normal" })
 	at("DefaultQOS", func(*Association) string { return "normal" })
 	at("AdminLevel", func(*Association) string { return "None" })

@@ -18,6 +18,8 @@ const (
 	QueueLong    = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 	QueueStarts  = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 	AccountUsual = "JobID,JobName%10,Partition%10,Account%10,AllocCPUS%10,State%10,ExitCode%8"
+	AccountBrief = "JobID,State%10,ExitCode%8"
+	AccountLong  = everything
 )
 
 // QueueFields returns the fields of squeue.
@@ -103,12 +105,8 @@ func unasked() []Field[*Entry] {
 		{'z', []string{"SCT"}, "S:C:T", unset("*:*:*")},
 		{0, []string{"NumTasks"}, "TASKS", func(e *Entry) string { return sbatch.Decimal(e.Tasks) }},
 		{0, []string{"RestartCnt"}, "RESTART_COUNT", func(e *Entry) string { return sbatch.Decimal(int64(e.Restarts)) }},
-		{0, []string{"BatchFlag"}, "BATCH_FLAG", func(e *Entry) string {
-			if e.Script {
-				return "1"
-			}
-			return "0"
-		}},
+		{0, []string{"BatchFlag"}, "BATCH_FLAG", func(e *Entry) string { return strconv.Itoa(bit(e.Script)) }},
+		{0, []string{"Requeue"}, "REQUEUE", func(e *Entry) string { return strconv.Itoa(bit(!e.Never)) }},
 		{0, []string{"exit_code"}, "EXIT_CODE", (*Entry).exitCode},
 		{0, []string{"PendingTime"}, "PENDING_TIME", func(e *Entry) string { return sbatch.Decimal(e.WaitedMs / 1000) }},
 		{0, []string{"tres-alloc", "tres"}, "TRES_ALLOC", (*Entry).allocated},

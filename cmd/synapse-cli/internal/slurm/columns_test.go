@@ -90,7 +90,8 @@ func TestQueueNames(t *testing.T) {
 		"JobArrayID": array + "_7", "JobID": own, "Licenses": "(null)", "MinCPUs": "4", "MinMemory": "8G", "MinTmpDisk": "5M",
 		"Name": "train", "NodeList": "n[1-2]", "Nodes": "2", "NumCPUs": "8", "NumNodes": "2", "NumTasks": "2",
 		"Partition": "gpus", "PendingTime": "600", "Priority": "0.75000000000000", "PriorityLong": "500000", "QOS": "normal",
-		"Reason": "None", "ReasonList": "n[1-2]", "ReqNodes": "n[1-3]", "Reservation": "(null)", "RestartCnt": "2",
+		"Reason": "None", "ReasonList": "n[1-2]", "ReqNodes": "n[1-3]", "Requeue": "1",
+		"Reservation": "(null)", "RestartCnt": "2",
 		"SchedNodes": "(null)", "SCT": "*:*:*", "Sockets": "*", "StartTime": clock(600), "State": "RUNNING",
 		"StateCompact": "R", "SubmitTime": clock(0), "Threads": "*", "TimeLeft": "1:40:00", "TimeLimit": "2:00:00",
 		"TimeUsed": "20:00", "tres-alloc": "billing=8,cpu=8,gres/gpu=4,mem=16G,node=2",
@@ -99,7 +100,7 @@ func TestQueueNames(t *testing.T) {
 	}, `AccrueTime admin_comment AllocSID AssocID BoardsPerNode BurstBuffer BurstBufferState Cluster ClusterFeature Container
 		ContainerID cpus-per-task cpus-per-tres CPUsPerTask CPUFreq Deadline DelayBoot DerivedEC EligibleTime GroupID GroupName
 		HetJobID HetJobIDSet HetJobOffset LastSchedEval MaxCPUs MaxNodes MCSLabel mem-per-tres MinTime Network Nice NTPerBoard
-		NTPerCore NTPerNode NTPerSocket Origin OriginRaw OverSubscribe PreemptTime Prefer Profile Reboot ReqSwitch Requeue
+		NTPerCore NTPerNode NTPerSocket Origin OriginRaw OverSubscribe PreemptTime Prefer Profile Reboot ReqSwitch
 		ResizeTime ResvPort SelectJobInfo Shared SiblingsActive SiblingsActiveRaw SiblingsViable SiblingsViableRaw SPerBoard
 		StdErr StdIn StdOut StepID StepName StepState system_comment tres-bind tres-freq tres-per-job tres-per-socket
 		tres-per-step tres-per-task UserID Wait4Switch`)

@@ -26,7 +26,7 @@ type Entry struct {
 	ElapsedMs, ForetoldMs, WaitedMs     int64
 	OverdueMs                           int64 // time since its expected start
 	Disk                                int64 // per task
-	Script                              bool  // it runs a script
+	Script, Never                       bool  // it runs a script; it never runs twice
 	Priority, Restarts, Exit, Signal    int32
 	Dependency, Workdir, Command        string
 	Cause                               string // why its last attempt never ran; empty: it ran, or there was none
@@ -77,16 +77,17 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	spec, a := r.GetSpec(), j.GetAttempt()
 	e := &Entry{
 		ID: Number(r.GetId()), ArrayID: "N/A", Element: "N/A", Job: r.GetId(), Name: spec.Called(), User: r.Whose(),
-		Partition: spec.GetQueue(), QOS: "normal", State: states[j.GetPhase()], Text: messages.WhyOf(j),
+		Partition: spec.GetQueue(), State: states[j.GetPhase()], Text: messages.WhyOf(j),
 		GPUType: spec.GetGpuType(), SubmitMs: r.GetSubmittedUnixMs(), EndMs: r.GetFinishedUnixMs(),
 		LimitMs:  spec.GetTimeLimitMs(),
 		Priority: spec.GetPriority(), Restarts: max(r.GetRuns()-1, 0), Exit: r.GetExitCode(), Workdir: spec.GetWorkdir(),
 		Requested: spec.GetNodes(), Excluded: spec.GetExclude(), Command: strings.Join(spec.GetCommand(), " "),
-		GPUs: messages.Asked(spec, (*messages.Resources).GetMilliGpu) / 1000, Account: label(spec.GetLabels(), "account"),
+		GPUs:   messages.Asked(spec, (*messages.Resources).GetMilliGpu) / 1000,
 		CPUs:   (messages.Asked(spec, (*messages.Resources).GetMilliCpu) + 999) / 1000,
 		Memory: messages.Asked(spec, (*messages.Resources).GetMemoryBytes), ForetoldMs: j.GetProspect().GetAtUnixMs(),
 	}
-	e.Comment, e.WCKey = label(spec.GetLabels(), "comment"), label(spec.GetLabels(), "wckey")
+	e.kept(spec.GetLabels())
+	e.Never = spec.GetRestart().GetNever()
 	e.Kept = j.GetProspect().GetKept()
 	e.Workdir = cmp.Or(e.Workdir, spec.GetSubmitDir())
 	e.Disk = spec.GetDiskBytes()
@@ -180,6 +181,12 @@ func (e *Entry) ended(end *messages.End, places []*messages.Place) {
 	}
 }
 
+// kept sets the fields that Slurm's options keep as labels of the job.
+func (e *Entry) kept(labels []*messages.Label) {
+	e.Account, e.Comment, e.WCKey = label(labels, "account"), label(labels, "comment"), label(labels, "wckey")
+	e.QOS = cmp.Or(label(labels, "qos"), "normal")
+}
+
 func label(labels []*messages.Label, key string) string {
 	for _, l := range labels {
 		if l.GetKey() == key {
@@ -220,13 +227,12 @@ var launchFailure = messages.WaitReasons[messages.WaitLaunch].Slurm
 func Past(p *messages.PastJob) *Entry {
 	e := &Entry{
 		ID: Number(p.GetId()), ArrayID: "N/A", Element: "N/A", Job: p.GetId(), Name: p.Called(), User: p.GetOwner(),
-		Partition: p.GetQueue(), QOS: "normal", State: states[messages.EndPhase(p.GetState())], Reason: "None",
+		Partition: p.GetQueue(), State: states[messages.EndPhase(p.GetState())], Reason: "None",
 		Text:     p.GetReason(),
 		SubmitMs: p.GetSubmittedUnixMs(), StartMs: p.GetStartedUnixMs(), EndMs: p.GetFinishedUnixMs(),
 		LimitMs: p.GetTimeLimitMs(), Priority: p.GetPriority(), Restarts: max(p.GetRuns()-1, 0), Exit: p.GetExitCode(),
-		Account: label(p.GetLabels(), "account"), Comment: label(p.GetLabels(), "comment"),
-		WCKey: label(p.GetLabels(), "wckey"),
 	}
+	e.kept(p.GetLabels())
 	n := int64(p.GetGang().GetReplicasMin())
 	asked := p.GetEach()
 	if total := p.GetGang().GetTotal(); total != nil {

@@ -126,6 +126,18 @@ func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Co
 	return columns, nil
 }
 
+// FieldNames lists the names of the fields that have values, four in a line.
+func FieldNames[T any](fields []Field[T]) string {
+	text := ""
+	for i, name := range strings.Fields(names(fields)) {
+		text += fmt.Sprintf("%-19s ", name)
+		if i%4 == 3 {
+			text += "\n"
+		}
+	}
+	return text
+}
+
 func fieldOf[T any](name string, fields []Field[T]) (Field[T], bool) {
 	for _, f := range fields {
 		for _, n := range f.Names {

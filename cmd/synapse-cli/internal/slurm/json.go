@@ -113,12 +113,12 @@ func Meta(user string, command []string) map[string]any {
 	return jsonObject(jsonMeta, "", map[string]any{
 		"plugin.data_parser": Parser, "client.user": user, "command": command,
 		"slurm.version.major": version[0], "slurm.version.minor": version[1], "slurm.version.micro": version[2],
-		"slurm.release": Version, "slurm.cluster": clusterName,
+		"slurm.release": Version, "slurm.cluster": ClusterName,
 	})
 }
 
-// clusterName is the name of the cluster in JSON.
-const clusterName = "synapse"
+// ClusterName is the name of the cluster in JSON and in --clusters.
+const ClusterName = "synapse"
 
 // jsonExit returns the keys of an exit code.
 func (e *Entry) jsonExit(values map[string]any) {
@@ -143,7 +143,7 @@ func (e *Entry) number() int64 { return leading(e.raw()) }
 func (e *Entry) Object() map[string]any {
 	values := map[string]any{
 		"job_id": e.number(), "name": e.Name, "user_name": e.User, "account": e.Account, "partition": e.Partition,
-		"qos": e.QOS, "cluster": clusterName, "job_state": []string{e.State}, "state_reason": e.Reason,
+		"qos": e.QOS, "cluster": ClusterName, "job_state": []string{e.State}, "state_reason": e.Reason,
 		"state_description": e.Text, "nodes": Hostlist(e.Machines), "node_count": counted(e.Nodes),
 		"cpus": counted(e.CPUs), "tasks": counted(e.Tasks), "tres_req_str": e.tres(), "tres_alloc_str": e.allocated(),
 		"submit_time": counted(e.SubmitMs / 1000), "eligible_time": counted(e.SubmitMs / 1000),
@@ -152,7 +152,7 @@ func (e *Entry) Object() map[string]any {
 		"restart_cnt": e.Restarts, "dependency": e.Dependency, "current_working_directory": e.Workdir,
 		"command": e.Command, "comment": cmp.Or(e.Comment, e.Job), "wckey": e.WCKey, "features": e.Features,
 		"required_nodes": Hostlist(e.Requested), "excluded_nodes": Hostlist(e.Excluded),
-		"scheduled_nodes": Hostlist(e.Kept), "batch_flag": e.Script, "requeue": true,
+		"scheduled_nodes": Hostlist(e.Kept), "batch_flag": e.Script, "requeue": !e.Never,
 		"hold":                  strings.HasPrefix(e.Reason, "JobHeld"),
 		"memory_per_node":       counted((e.Memory / max(e.Nodes, 1)) >> 20),
 		"minimum_cpus_per_node": counted(e.CPUs / max(e.Nodes, 1)),
@@ -191,7 +191,7 @@ func (e *Entry) Object() map[string]any {
 func (e *Entry) PastObject() map[string]any {
 	values := map[string]any{
 		"job_id": e.number(), "name": e.Name, "user": e.User, "account": e.Account, "partition": e.Partition, "qos": e.QOS,
-		"cluster": clusterName, "association.account": e.Account, "association.cluster": clusterName,
+		"cluster": ClusterName, "association.account": e.Account, "association.cluster": ClusterName,
 		"association.user": e.User, "allocation_nodes": len(e.Machines), "comment.job": cmp.Or(e.Comment, e.Job),
 		"constraints": e.Features, "nodes": cmp.Or(Hostlist(e.Machines), "None assigned"),
 		"state.current": []string{e.State}, "state.reason": e.Reason, "restart_cnt": e.Restarts,
@@ -239,7 +239,7 @@ func (m *Machine) Object(partitions []string) map[string]any {
 	features := strings.FieldsFunc(m.Features, func(r rune) bool { return r == ',' })
 	values := map[string]any{
 		"name": m.Name, "hostname": m.Name, "address": m.Address, "state": jsonStates[m.State], "reason": m.Why,
-		"cluster_name": clusterName, "version": m.Version, "cpus": m.CPUs, "effective_cpus": m.CPUs, "alloc_cpus": m.UsedCPUs,
+		"cluster_name": ClusterName, "version": m.Version, "cpus": m.CPUs, "effective_cpus": m.CPUs, "alloc_cpus": m.UsedCPUs,
 		"alloc_idle_cpus": m.CPUs - m.UsedCPUs, "real_memory": m.Memory >> 20, "alloc_memory": m.UsedMemory >> 20,
 		"free_mem": counted((m.Memory - m.UsedMemory) >> 20), "features": append([]string{}, features...),
 		"active_features": append([]string{}, features...), "partitions": append([]string{}, partitions...),
@@ -263,7 +263,7 @@ func (p *Partition) Object() map[string]any {
 		limit = 0
 	}
 	return jsonObject(jsonPartition, "", map[string]any{
-		"name": p.Name, "cluster": clusterName, "nodes.configured": Hostlist(p.names()), "nodes.total": len(p.Machines),
+		"name": p.Name, "cluster": ClusterName, "nodes.configured": Hostlist(p.names()), "nodes.total": len(p.Machines),
 		"cpus.total": cpus, "maximums.time": orInfinite(limit / 60_000), "maximums.nodes": orInfinite(0), "minimums.nodes": 1,
 		"partition.state": []string{"UP"},
 		"tres.configured": "cpu=" + sbatch.Decimal(cpus) + ",node=" + strconv.Itoa(len(p.Machines)),
@@ -272,7 +272,7 @@ func (p *Partition) Object() map[string]any {
 
 // Line returns the nodes of a partition in one state for sinfo.
 func (p *Partition) Line() map[string]any {
-	values := map[string]any{"cluster": clusterName, "partition": p.Object(), "nodes.total": len(p.Machines)}
+	values := map[string]any{"cluster": ClusterName, "partition": p.Object(), "nodes.total": len(p.Machines)}
 	var cpus, used, memory, gres, usedGPUs int64
 	addresses := []string{}
 	for _, m := range p.Machines {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -96,72 +95,6 @@ type Partition struct {
 	Machines    []*Machine
 }
 
-// The default formats of sinfo.
-const (
-	InfoFormat = "%9P %.5a %.10l %.6D %.6t %N"
-	InfoNodes  = "%N %.6D %.9P %6t"
-	InfoLong   = "%N %.6D %.9P %.11T %.4c %.8m %.20G %20E"
-)
-
-// InfoFields returns the fields of sinfo.
-func InfoFields() []Field[*Partition] {
-	first := func(of func(*Machine) string) func(*Partition) string {
-		return func(p *Partition) string {
-			if len(p.Machines) == 0 {
-				return "n/a"
-			}
-			text := of(p.Machines[0])
-			for _, m := range p.Machines {
-				if of(m) != text {
-					return text + "+"
-				}
-			}
-			return text
-		}
-	}
-	sum := func(of func(*Machine) int64) func(*Partition) int64 {
-		return func(p *Partition) (n int64) {
-			for _, m := range p.Machines {
-				n += of(m)
-			}
-			return n
-		}
-	}
-	cpus, used := sum(func(m *Machine) int64 { return m.CPUs }), sum(func(m *Machine) int64 { return m.UsedCPUs })
-	out := sum(func(m *Machine) int64 {
-		if m.State == "down*" || m.State == "drained" {
-			return m.CPUs - m.UsedCPUs
-		}
-		return 0
-	})
-	return []Field[*Partition]{
-		{'P', nil, "PARTITION", func(p *Partition) string {
-			if p.Usual {
-				return p.Name + "*"
-			}
-			return p.Name
-		}},
-		{'R', nil, "PARTITION", func(p *Partition) string { return p.Name }},
-		{'a', nil, "AVAIL", func(*Partition) string { return "up" }},
-		{'l', nil, "TIMELIMIT", func(p *Partition) string { return p.Limit }},
-		{'D', nil, "NODES", func(p *Partition) string { return sbatch.Decimal(int64(len(p.Machines))) }},
-		{'t', nil, "STATE", first(func(m *Machine) string { return shortStates[m.State] })},
-		{'T', nil, "STATE", first(func(m *Machine) string { return m.State })},
-		{'N', nil, "NODELIST", func(p *Partition) string { return Hostlist(p.names()) }},
-		{'n', nil, "HOSTNAMES", func(p *Partition) string { return strings.Join(p.names(), ",") }},
-		{'o', nil, "NODE_ADDR", first(func(m *Machine) string { return m.Address })},
-		{'c', nil, "CPUS", first(func(m *Machine) string { return sbatch.Decimal(m.CPUs) })},
-		{'m', nil, "MEMORY", first(func(m *Machine) string { return sbatch.Decimal(m.Memory >> 20) })},
-		{'e', nil, "FREE_MEM", first(func(m *Machine) string { return sbatch.Decimal((m.Memory - m.UsedMemory) >> 20) })},
-		{'C', nil, "CPUS(A/I/O/T)", func(p *Partition) string {
-			return fmt.Sprintf("%d/%d/%d/%d", used(p), cpus(p)-used(p)-out(p), out(p), cpus(p))
-		}},
-		{'G', nil, "GRES", first((*Machine).gres)},
-		{'f', nil, "AVAIL_FEATURES", first(func(m *Machine) string { return cmp.Or(m.Features, "(null)") })},
-		{'E', nil, "REASON", first(func(m *Machine) string { return cmp.Or(m.Why, "none") })},
-	}
-}
-
 func (p *Partition) names() (all []string) {
 	for _, m := range p.Machines {
 		all = append(all, m.Name)
@@ -230,19 +163,29 @@ func (e *Entry) Show() string {
 	}
 	batch := strings.Join(e.Machines[:min(1, len(e.Machines))], "")
 	return text +
-		fmt.Sprintf(" JobName=%s\n   UserId=%s Account=%s QOS=%s\n   Priority=%d\n   JobState=%s Reason=%s Dependency=%s\n"+
-			"   Requeue=1 Restarts=%d BatchFlag=1 ExitCode=%d:%d\n   RunTime=%s TimeLimit=%s\n   SubmitTime=%s\n   "+
+		fmt.Sprintf(" JobName=%s\n   UserId=%s Account=%s QOS=%s WCKey=%s\n   Priority=%d\n"+
+			"   JobState=%s Reason=%s Dependency=%s\n"+
+			"   Requeue=%d Restarts=%d BatchFlag=%d ExitCode=%d:%d\n   RunTime=%s TimeLimit=%s\n   SubmitTime=%s\n   "+
 			"StartTime=%s EndTime=%s\n"+
 			"   Partition=%s\n   ReqNodeList=%s ExcNodeList=%s\n   NodeList=%s\n   BatchHost=%s\n   NumNodes=%d NumCPUs=%d "+
 			"NumTasks=%d\n   ReqTRES=%s\n"+
 			"   Features=%s\n   Command=%s\n   WorkDir=%s\n   Comment=%s\n",
-			e.Name, e.User, cmp.Or(e.Account, "(null)"), e.QOS, e.Priority, e.State, e.Reason,
+			e.Name, e.User, cmp.Or(e.Account, "(null)"), e.QOS, cmp.Or(e.WCKey, "(null)"), e.Priority,
+			e.State, e.Reason,
 			cmp.Or(e.Dependency, "(null)"),
-			e.Restarts, e.Exit, e.Signal, wide(e.ElapsedMs), limit(e.LimitMs, wide), moment(e.SubmitMs, "Unknown"),
+			bit(!e.Never), e.Restarts, bit(e.Script), e.Exit, e.Signal, wide(e.ElapsedMs), limit(e.LimitMs, wide),
+			moment(e.SubmitMs, "Unknown"),
 			moment(e.began(), "Unknown"), moment(e.ends(), "Unknown"), cmp.Or(e.Partition, "(null)"),
 			cmp.Or(Hostlist(e.Requested), "(null)"),
 			cmp.Or(Hostlist(e.Excluded), "(null)"), cmp.Or(Hostlist(e.Machines), "(null)"), cmp.Or(batch, "(null)"),
 			e.Nodes, e.CPUs, e.Tasks,
 			e.tres(), cmp.Or(e.Features, "(null)"), cmp.Or(e.Command, "(null)"), cmp.Or(e.Workdir, "(null)"),
 			cmp.Or(e.Comment, e.Job+": "+e.Text))
+}
+
+func bit(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -109,8 +109,11 @@ var refused = map[string]string{
 	"burst-buffer":   "burst buffers are not supported",
 }
 
+// notSupported is the text of the refusal of an option with every value.
+const notSupported = "is not supported"
+
 func never(why string) setter {
-	return func(*Batch, string) error { return refuse(why, "is not supported") }
+	return func(*Batch, string) error { return refuse(why, notSupported) }
 }
 
 // common returns the setter of an option that synapse-submit also has.

@@ -27,7 +27,7 @@ func (o *associationFlags) shows(a *CLI, usual string) error {
 	if err != nil {
 		return err
 	}
-	delimit(columns, o.closed, o.parsed)
+	delimit(columns, "|", o.closed, o.parsed)
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.associations(ctx, c, o)
 		if err != nil {
@@ -91,7 +91,7 @@ func (a *CLI) sacctmgr(words []string) error {
 	f.BoolVarP(&o.noHeader, "noheader", "n", false, "")
 	f.BoolVarP(&o.closed, "parsable", "p", false, "")
 	f.BoolVarP(&o.parsed, "parsable2", "P", false, "")
-	if err := parseSlurm(f, words); err != nil {
+	if err := a.parse(f, words); err != nil {
 		return err
 	}
 	words = f.Args()
@@ -141,7 +141,7 @@ func (a *CLI) sshare(words []string) error {
 	f.BoolVarP(&o.closed, "parsable", "p", false, "")
 	f.BoolVarP(&o.parsed, "parsable2", "P", false, "")
 	f.StringVarP(&o.format, "format", "o", "", "")
-	if err := parseSlurm(f, words); err != nil {
+	if err := a.parse(f, words); err != nil {
 		return err
 	}
 	if f.NArg() > 0 {

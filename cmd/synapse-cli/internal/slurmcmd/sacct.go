@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
@@ -21,40 +23,68 @@ import (
 // accountFlags holds the options of sacct.
 type accountFlags struct {
 	choice
-	format, since, until                string
+	format, since, until, between       string
 	noHeader, allUsers, closed, parsed2 bool
-	object                              bool
+	object, brief, long, fields         bool
+}
+
+// flags adds the options of sacct.
+func (o *accountFlags) flags(f *pflag.FlagSet) {
+	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
+	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.users}, "uid", "", "")
+	f.VarP(slurm.List{To: &o.names}, "name", "", "")
+	f.VarP(slurm.List{To: &o.partitions}, "partition", "r", "")
+	f.VarP(slurm.List{To: &o.choice.accounts}, "accounts", "A", "")
+	f.VarP(slurm.List{To: &o.qos}, "qos", "q", "")
+	f.VarP(slurm.List{To: &o.wckeys}, "wckeys", "W", "")
+	f.VarP(slurm.List{To: &o.states}, "state", "s", "")
+	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "N", "")
+	f.StringVarP(&o.format, "format", "o", "", "")
+	f.StringVarP(&o.since, "starttime", "S", "", "")
+	f.StringVarP(&o.until, "endtime", "E", "", "")
+	f.StringVar(&o.between, "delimiter", "|", "")
+	f.BoolVarP(&o.noHeader, "noheader", "n", false, "")
+	f.BoolVarP(&o.allUsers, "allusers", "a", false, "")
+	f.BoolVarP(&o.closed, "parsable", "p", false, "")
+	f.BoolVarP(&o.parsed2, "parsable2", "P", false, "")
+	f.BoolVarP(&o.brief, "brief", "b", false, "")
+	f.BoolVarP(&o.long, "long", "l", false, "")
+	f.BoolVarP(&o.fields, "helpformat", "e", false, "")
+	jsonFlag(f, &o.object)
+}
+
+// columns returns the columns of sacct: those of the options, of the environment, or the usual ones.
+func (o *accountFlags) columns(a *CLI) ([]slurm.Column[*slurm.Entry], error) {
+	usual := cmp.Or(a.Variable("SACCT_FORMAT"), slurm.AccountUsual)
+	switch {
+	case o.brief:
+		usual = slurm.AccountBrief
+	case o.long:
+		usual = slurm.AccountLong
+	}
+	columns, err := slurm.Named(cmp.Or(o.format, usual), "%", 12, slurm.AccountFields())
+	delimit(columns, o.between, o.closed, o.parsed2)
+	return columns, err
 }
 
 func (a *CLI) sacct(words []string) error {
 	var o accountFlags
 	f := slurmFlags("sacct")
-	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
-	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
-	f.VarP(slurm.List{To: &o.names}, "name", "", "")
-	f.VarP(slurm.List{To: &o.partitions}, "partition", "r", "")
-	f.VarP(slurm.List{To: &o.accounts}, "accounts", "A", "")
-	f.VarP(slurm.List{To: &o.states}, "state", "s", "")
-	f.StringVarP(&o.format, "format", "o", "", "")
-	f.StringVarP(&o.since, "starttime", "S", "", "")
-	f.StringVarP(&o.until, "endtime", "E", "", "")
-	f.BoolVarP(&o.noHeader, "noheader", "n", false, "")
-	f.BoolVarP(&o.allUsers, "allusers", "a", false, "")
-	f.BoolVarP(&o.closed, "parsable", "p", false, "")
-	f.BoolVarP(&o.parsed2, "parsable2", "P", false, "")
-	jsonFlag(f, &o.object)
-	if err := parseSlurm(f, words); err != nil {
+	o.flags(f)
+	if err := a.parse(f, words); err != nil {
 		return err
 	}
 	if f.NArg() > 0 {
 		return refusedWord(f.Arg(0))
 	}
-	columns, err := slurm.Named(cmp.Or(o.format, a.Variable("SACCT_FORMAT"), slurm.AccountUsual), "%", 12,
-		slurm.AccountFields())
-	if err != nil {
+	columns, err := o.columns(a)
+	switch {
+	case err != nil:
 		return err
+	case o.fields:
+		return a.Page(slurm.FieldNames(slurm.AccountFields()))
 	}
-	delimit(columns, o.closed, o.parsed2)
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.accounts(ctx, c, &o)
 		if err != nil {
@@ -121,9 +151,7 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 	var all []*slurm.Entry
 	past := map[string]bool{}
 	keep := func(e *slurm.Entry) {
-		if listed(o.users, e.User) && listed(o.names, e.Name) && listed(o.partitions, e.Partition) &&
-			listed(o.choice.accounts, e.Account) &&
-			(len(named) == 0 || named.has(e)) && (len(states) == 0 || slices.Contains(states, e.State)) {
+		if o.has(e) && (len(named) == 0 || named.has(e)) && (len(states) == 0 || slices.Contains(states, e.State)) {
 			all = append(all, e)
 		}
 	}
@@ -131,14 +159,13 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 	if !strings.Contains(o.users, ",") {
 		ask.Owner = o.users // the scheduler filters one user; for several it sends all
 	}
-	_, err = c.Past(ctx, ask, 0,
-		func(reply *messages.HistoryReply) error {
-			for _, p := range reply.GetJobs() {
-				past[p.GetId()] = true // it may have finished since it was listed
-				keep(slurm.Past(p))
-			}
-			return nil
-		})
+	_, err = c.Past(ctx, ask, 0, func(reply *messages.HistoryReply) error {
+		for _, p := range reply.GetJobs() {
+			past[p.GetId()] = true // it may have finished since it was listed
+			keep(slurm.Past(p))
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +179,9 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 		}
 	}
 	slices.SortStableFunc(all, func(x, y *slurm.Entry) int { return cmp.Compare(x.SubmitMs, y.SubmitMs) })
+	if all, err = onNodes(all, o.nodes); err != nil {
+		return nil, err
+	}
 	return all, named.met()
 }
 

@@ -21,7 +21,8 @@ import (
 // cancelVariables maps environment variables to options of scancel.
 var cancelVariables = map[string]string{
 	"SCANCEL_ACCOUNT": "account", "SCANCEL_NAME": "name", "SCANCEL_PARTITION": "partition", "SCANCEL_STATE": "state",
-	"SCANCEL_USER": "user", "SCANCEL_BATCH": "batch", "SCANCEL_FULL": "full",
+	"SCANCEL_USER": "user", "SCANCEL_BATCH": "batch", "SCANCEL_FULL": "full", "SCANCEL_QOS": "qos",
+	"SCANCEL_WCKEY": "wckey",
 }
 
 func (a *CLI) scancel(words []string) error {
@@ -36,11 +37,13 @@ func (a *CLI) scancel(words []string) error {
 	f.VarP(slurm.List{To: &o.states}, "state", "t", "")
 	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
 	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "w", "")
+	f.VarP(slurm.List{To: &o.qos}, "qos", "q", "")
+	f.VarP(slurm.List{To: &o.wckeys}, "wckey", "", "")
 	f.BoolVar(&o.me, "me", false, "")
 	f.StringVarP(&name, "signal", "s", "", "")
 	f.BoolVarP(&send.Batch, "batch", "b", false, "")
 	f.BoolVarP(&send.Full, "full", "f", false, "")
-	if err := parseSlurm(f, words); err != nil {
+	if err := a.parse(f, words); err != nil {
 		return err
 	}
 	err := a.variables(f, cancelVariables)
@@ -50,7 +53,7 @@ func (a *CLI) scancel(words []string) error {
 	if err != nil {
 		return err
 	}
-	chosen := o.me || o.users+o.names+o.partitions+o.states+o.accounts+o.nodes != ""
+	chosen := o.me || o.users+o.names+o.partitions+o.states+o.accounts+o.nodes+o.qos+o.wckeys != ""
 	if f.NArg() == 0 && !chosen {
 		return exit.Usage("No job identification provided")
 	}

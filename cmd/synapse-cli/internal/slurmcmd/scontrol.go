@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file implements `scontrol` and `sinfo`: the details of a job or node, and changes.
+// This file implements `scontrol`: the details of a job, node or partition, and changes.
 
 func (a *CLI) scontrol(words []string) error {
 	f := slurmFlags("scontrol")
@@ -25,7 +25,7 @@ func (a *CLI) scontrol(words []string) error {
 	f.CountP("details", "d", "") // all details are always shown
 	object := false
 	jsonFlag(f, &object)
-	if err := parseSlurm(f, words); err != nil {
+	if err := a.parse(f, words); err != nil {
 		return err
 	}
 	words = f.Args()
@@ -282,109 +282,13 @@ func (a *CLI) updateNode(list string, set map[string]string, keys []string) erro
 	})
 }
 
-func (a *CLI) sinfo(words []string) error {
-	var format, partitions, nodes, states string
-	var noHeader, each, long, object bool
-	f := slurmFlags("sinfo")
-	f.StringVarP(&format, "format", "o", "", "")
-	f.StringVarP(&partitions, "partition", "p", "", "")
-	f.StringVarP(&nodes, "nodes", "n", "", "")
-	f.StringVarP(&states, "states", "t", "", "")
-	f.BoolVarP(&noHeader, "noheader", "h", false, "")
-	f.BoolVarP(&each, "Node", "N", false, "")
-	f.BoolVarP(&long, "long", "l", false, "")
-	jsonFlag(f, &object)
-	if err := parseSlurm(f, words); err != nil {
-		return err
-	}
-	if err := a.variables(f, map[string]string{"SINFO_PARTITION": "partition"}); err != nil {
-		return err
-	}
-	usual := slurm.InfoFormat
-	if each {
-		usual = slurm.InfoNodes
-	}
-	if long {
-		each, usual = true, slurm.InfoLong
-	}
-	before, columns, err := slurm.Percent(cmp.Or(format, a.Variable("SINFO_FORMAT"), usual), slurm.InfoFields())
-	switch {
-	case err != nil:
-		return err
-	case f.NArg() > 0:
-		return refusedWord(f.Arg(0))
-	}
-	return a.With(func(ctx context.Context, c *client.Client) error {
-		all, err := a.machinesNamed(ctx, c, nodes)
-		if err != nil {
-			return err
-		}
-		all = slices.DeleteFunc(all, func(m *slurm.Machine) bool {
-			return states != "" && !slices.ContainsFunc(strings.Split(states, ","), m.HasState)
-		})
-		lines, err := partitionLines(ctx, c, all, partitions, each)
-		if err != nil {
-			return err
-		}
-		if object {
-			return answerJSON(ctx, a, c, "sinfo", lines, (*slurm.Partition).Line)
-		}
-		return table(a, !noHeader, before, columns, lines)
-	})
-}
-
-// partitionLines returns the queues for jobs with their permitted nodes: one line per state or node. A cluster
-// without queues has one partition, "all".
-func partitionLines(ctx context.Context, c *client.Client, all []*slurm.Machine, wanted string, each bool) (
-	lines []*slurm.Partition, err error) {
-	reply, err := c.GetQueues(ctx, &messages.GetQueues{})
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range queuesOf(reply) {
-		if !listed(wanted, q.partition.Name) {
-			continue
-		}
-		states := map[string]*slurm.Partition{}
-		var own []*slurm.Partition
-		for _, m := range all {
-			key := m.State
-			if each {
-				key = m.Name
-			}
-			if !m.Fits(q.selector) {
-				continue
-			}
-			if states[key] == nil {
-				line := q.partition
-				states[key] = &line
-				own = append(own, &line)
-			}
-			states[key].Machines = append(states[key].Machines, m)
-		}
-		if len(own) == 0 {
-			line := q.partition
-			own = append(own, &line)
-		}
-		lines = append(lines, own...)
-	}
-	return lines, nil
-}
-
 // partitions returns the queues for jobs, each with all its nodes. name selects one; empty: all.
 func (a *CLI) partitions(ctx context.Context, c *client.Client, name string) (all []*slurm.Partition, err error) {
 	nodes, err := a.machinesNamed(ctx, c, "")
 	if err != nil {
 		return nil, err
 	}
-	lines, err := partitionLines(ctx, c, nodes, name, false)
-	for _, line := range lines { // one per state
-		if last := len(all) - 1; last >= 0 && all[last].Name == line.Name {
-			all[last].Machines = append(all[last].Machines, line.Machines...)
-		} else {
-			all = append(all, line)
-		}
-	}
+	all, err = partitionLines(ctx, c, nodes, name, func(*slurm.Machine) string { return "" })
 	if err == nil && len(all) == 0 && name != "" {
 		err = exit.Usage("Partition %s not found", name)
 	}
@@ -403,36 +307,4 @@ func (a *CLI) config(c *client.Client) error {
 		text += fmt.Sprintf("\n%-23s = %s", setting[0], setting[1])
 	}
 	return a.Page(text)
-}
-
-// queueLine is a queue for jobs, with the labels that its nodes need.
-type queueLine struct {
-	partition slurm.Partition
-	selector  []*messages.Label
-}
-
-func queuesOf(reply *messages.GetQueuesReply) (all []queueLine) {
-	queues := reply.GetQueues()
-	byName, parents := map[string]*messages.QueueSpec{}, map[string]bool{}
-	for _, q := range queues.GetQueues() {
-		byName[q.GetName()], parents[q.GetParent()] = q, true
-	}
-	for _, q := range queues.GetQueues() {
-		if parents[q.GetName()] {
-			continue
-		}
-		line := queueLine{partition: slurm.Partition{Name: q.GetName(), Usual: q.GetName() == queues.GetDefault(),
-			Limit: "infinite"}}
-		for at := q; at != nil; at = byName[at.GetParent()] {
-			line.selector = append(line.selector, at.GetSelector()...)
-			if line.partition.Limit == "infinite" && at.GetMostLimitMs() > 0 {
-				line.partition.Limit = slurm.Clock(at.GetMostLimitMs())
-			}
-		}
-		all = append(all, line)
-	}
-	if len(all) == 0 {
-		all = []queueLine{{partition: slurm.Partition{Name: "all", Usual: true, Limit: "infinite"}}}
-	}
-	return all
 }

@@ -17,7 +17,7 @@ import (
 // seff prints what a job requested and what it used.
 func (a *CLI) seff(words []string) error {
 	f := slurmFlags("seff")
-	if err := parseSlurm(f, words); err != nil {
+	if err := a.parse(f, words); err != nil {
 		return err
 	}
 	if f.NArg() != 1 {
@@ -57,7 +57,7 @@ func (a *CLI) seff(words []string) error {
 func (a *CLI) sprio(words []string) error {
 	var o choice
 	format := ""
-	var noHeader, long, weights bool
+	var noHeader, long bool
 	f := slurmFlags("sprio")
 	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
 	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
@@ -65,16 +65,11 @@ func (a *CLI) sprio(words []string) error {
 	f.StringVarP(&format, "format", "o", "", "")
 	f.BoolVarP(&noHeader, "noheader", "h", false, "")
 	f.BoolVarP(&long, "long", "l", false, "")
-	f.BoolVarP(&weights, "weights", "w", false, "")
-	if err := parseSlurm(f, words); err != nil {
+	if err := a.parse(f, words); err != nil {
 		return err
 	}
-	switch {
-	case f.NArg() > 0:
+	if f.NArg() > 0 {
 		return refusedWord(f.Arg(0))
-	case weights:
-		return exit.Hint("`synapse-cli explain JOB` shows the jobs ahead", "--weights is not supported: "+
-			"a priority is one number, without weighted factors")
 	}
 	usual := slurm.PriorityFormat
 	if long {

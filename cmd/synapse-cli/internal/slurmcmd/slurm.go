@@ -64,13 +64,13 @@ func (a *CLI) Run(words []string) int {
 	var err error
 	switch {
 	case len(words) == 1 && (words[0] == "--version" || words[0] == "-V"):
-		err = a.Data("slurm %s", slurm.Version)
-	case len(words) == 1 && (words[0] == "--help" || words[0] == "--usage"):
-		err = a.Data("%s of Synapse: supports the options in docs/reference/slurm.md and rejects all others by name", a.Name)
+		err = a.version()
+	case len(words) == 1 && (words[0] == "--help" || words[0] == "--usage") && len(slurm.Treatments(a.Name)) > 0:
+		err = a.describe(slurm.Treatments(a.Name))
 	default:
 		err = programs[a.Name](a, words)
 	}
-	if err == nil || exit.Closed(err) {
+	if err == nil || err == errAnswered || exit.Closed(err) {
 		return exit.OK
 	}
 	if text, hint := slurmWords(err); text != "" {
@@ -100,48 +100,8 @@ func slurmFlags(name string) *pflag.FlagSet {
 	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	f.Usage = func() {}
 	f.SortFlags = false
-	accepts(f, name)
+	treat(f, name)
 	return f
-}
-
-// parseSlurm parses a command line, and refuses unknown options by name.
-func parseSlurm(f *pflag.FlagSet, words []string) error {
-	words, err := slurm.Whole(f, false, words)
-	if err != nil {
-		return err
-	}
-	if err := f.Parse(words); err != nil {
-		return exit.Hint("see docs/reference/slurm.md for supported options", "%s", strings.SplitN(err.Error(), "\n",
-			2)[0])
-	}
-	return nil
-}
-
-// accepted lists options of listings without an effect here: there is one cluster, and all of it is shown. The
-// letter is after a comma. An option with a value ends with =.
-var accepted = map[string]string{
-	"squeue": "all,a clusters,M= noconvert federation local sibling verbose,v hide array-unique only-job-state",
-	"sinfo":  "all,a clusters,M= noconvert federation local verbose,v hide exact,e",
-	"sacct": "allocations,X clusters,M= allclusters,L noconvert federation local duplicates,D verbose,v " +
-		"whole-hetjob= use-local-uid",
-	"scancel":  "quiet,Q verbose,v ctld clusters,M= hurry,H",
-	"scontrol": "all,a clusters,M= federation local quiet,Q verbose,v future,F hide",
-	"sacctmgr": "associations,s immediate,i quiet,Q verbose,v readonly,r",
-	"sshare":   "clusters,M= long,l verbose,v partition,m",
-	"seff":     "debug,d", "sprio": "clusters,M= federation local verbose,v noconvert",
-}
-
-// accepts adds the options of a program without an effect.
-func accepts(f *pflag.FlagSet, program string) {
-	for word := range strings.FieldsSeq(accepted[program]) {
-		word, valued := strings.CutSuffix(word, "=")
-		name, letter, _ := strings.Cut(word, ",")
-		if valued {
-			f.StringP(name, letter, "", "")
-		} else {
-			f.CountP(name, letter, "")
-		}
-	}
 }
 
 // warn prints the options without an effect. It runs before all other output, because programs read the last line.
@@ -242,16 +202,16 @@ func listed(text, word string) bool {
 	return text == "" || slices.Contains(strings.Split(text, ","), word)
 }
 
-// delimit sets | between columns for --parsable and --parsable2. closed adds one after the last column. Otherwise
-// columns are separated by spaces.
-func delimit[T any](columns []slurm.Column[T], closed, parsed2 bool) {
+// delimit sets a text between columns for --parsable and --parsable2. closed adds one after the last column.
+// Otherwise columns are separated by spaces.
+func delimit[T any](columns []slurm.Column[T], between string, closed, parsed2 bool) {
 	for i := range columns {
 		columns[i].After = " "
 		if closed || parsed2 {
-			columns[i].Width, columns[i].Cut, columns[i].After = 0, false, "|"
+			columns[i].Width, columns[i].Cut, columns[i].After = 0, false, between
 		}
 	}
-	if parsed2 {
+	if parsed2 && len(columns) > 0 {
 		columns[len(columns)-1].After = ""
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
@@ -18,8 +20,16 @@ import (
 
 // choice holds the selection of jobs for squeue and scancel.
 type choice struct {
-	users, names, partitions, states, accounts, jobs, nodes string
-	me, each                                                bool // each: one line per element
+	users, names, partitions, states, accounts, jobs, nodes, qos, wckeys string
+	me, others, each                                                     bool   // each: one line per element
+	self                                                                 string // the caller, if others is set
+}
+
+// has reports whether a job has the selected users, names and labels.
+func (o *choice) has(e *slurm.Entry) bool {
+	return listed(o.users, e.User) && listed(o.names, e.Name) && listed(o.partitions, e.Partition) &&
+		listed(o.accounts, e.Account) && listed(o.qos, e.QOS) && listed(o.wckeys, e.WCKey) &&
+		(!o.others || e.User != o.self)
 }
 
 // listed returns the selected states, and all known jobs including elements.
@@ -33,10 +43,13 @@ func (o *choice) listed(ctx context.Context, c *client.Client) (states []string,
 
 // entries returns the selected unfinished jobs. An array represents its waiting elements.
 func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*slurm.Entry, err error) {
-	if o.me {
-		if o.users, err = a.me(ctx, c); err != nil {
+	if o.me || o.others {
+		if o.self, err = a.me(ctx, c); err != nil {
 			return nil, err
 		}
+	}
+	if o.me {
+		o.users = o.self
 	}
 	w := &wanted{jobs: map[string]bool{}, arrays: map[string]bool{}, born: map[string]map[int32]bool{}}
 	err = a.eachJob(ctx, c, listWords(o.jobs), func(j *messages.JobStatus) error {
@@ -102,8 +115,7 @@ func (a *CLI) recent(ctx context.Context, c *client.Client, o *choice, w *wanted
 	_, err := c.Past(ctx, &messages.History{SinceUnixMs: since}, 0, func(reply *messages.HistoryReply) error {
 		for _, p := range reply.GetJobs() {
 			e := slurm.Past(p)
-			if !known[e.Job] && slices.Contains(states, e.State) && listed(o.users, e.User) && listed(o.names, e.Name) &&
-				listed(o.partitions, e.Partition) && listed(o.accounts, e.Account) {
+			if !known[e.Job] && slices.Contains(states, e.State) && o.has(e) {
 				all = append(all, e)
 			}
 		}
@@ -143,8 +155,7 @@ func (w *wanted) entries(ctx context.Context, c *client.Client, o *choice, state
 	element, array := r.GetSpec().GetElement() != nil, r.GetSpec().GetArray() != nil
 	e := slurm.Of(j, time.Now().UnixMilli())
 	switch {
-	case !w.has(r), !listed(o.users, e.User), !listed(o.names, e.Name), !listed(o.partitions, e.Partition),
-		!listed(o.accounts, e.Account):
+	case !w.has(r), !o.has(e):
 	case len(states) > 0 && !slices.Contains(states, e.State) || len(states) == 0 && over:
 	case element && e.State == "PENDING" && len(w.jobs) == 0 && !o.each, array && j.GetCounts().GetWaiting() == 0 && !over:
 	case array && !over && (o.each || !w.jobs[id] && w.arrays[id]):
@@ -208,7 +219,7 @@ func statesOf(text string) (states []string, err error) {
 // queueVariables maps environment variables to options of squeue.
 var queueVariables = map[string]string{
 	"SQUEUE_ACCOUNT": "account", "SQUEUE_ARRAY": "array", "SQUEUE_FORMAT2": "Format", "SQUEUE_NAMES": "name",
-	"SQUEUE_PARTITION": "partition", "SQUEUE_STATES": "states", "SQUEUE_USERS": "user",
+	"SQUEUE_PARTITION": "partition", "SQUEUE_QOS": "qos", "SQUEUE_STATES": "states", "SQUEUE_USERS": "user",
 }
 
 func (a *CLI) squeue(words []string) error {
@@ -225,7 +236,9 @@ func (a *CLI) squeue(words []string) error {
 	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
 	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
 	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "w", "")
+	f.VarP(slurm.List{To: &o.qos}, "qos", "q", "")
 	f.BoolVar(&o.me, "me", false, "")
+	f.BoolVar(&o.others, "notme", false, "")
 	f.StringVarP(&format, "format", "o", "", "")
 	f.StringVarP(&long, "Format", "O", "", "")
 	f.StringVarP(&sorted, "sort", "S", "", "")
@@ -234,7 +247,7 @@ func (a *CLI) squeue(words []string) error {
 	f.BoolVarP(&o.each, "array", "r", false, "")
 	f.BoolVar(&starts, "start", false, "")
 	jsonFlag(f, &object)
-	if err := parseSlurm(f, words); err != nil {
+	if err := a.parse(f, words); err != nil {
 		return err
 	}
 	if err := a.variables(f, queueVariables); err != nil {
@@ -243,10 +256,11 @@ func (a *CLI) squeue(words []string) error {
 	switch {
 	case f.NArg() > 0:
 		return refusedWord(f.Arg(0))
-	case every < 0 || every == 0 && f.Changed("iterate"):
-		return exit.Usage("Invalid iterate value: %d: use a number of seconds", every)
 	case starts && o.states == "":
 		o.states = "PD"
+	}
+	if err := interval(f, every); err != nil {
+		return err
 	}
 	before, columns, err := a.queueColumns(format, long, isLong, starts)
 	sorted = cmp.Or(sorted, a.Variable("SQUEUE_SORT"))
@@ -287,6 +301,14 @@ func (a *CLI) queueColumns(format, long string, isLong, starts bool) (before str
 		columns, err = slurm.Named(long, ":", 20, slurm.QueueFields())
 	}
 	return before, columns, err
+}
+
+// interval refuses an interval of --iterate that is no number of seconds.
+func interval(f *pflag.FlagSet, every int) error {
+	if every < 0 || every == 0 && f.Changed("iterate") {
+		return exit.Usage("Invalid iterate value: %d: use a number of seconds", every)
+	}
+	return nil
 }
 
 // iterate prints a listing once if seconds is 0. Otherwise it prints the listing again after each interval, until the
