@@ -1287,13 +1287,14 @@ type JobSpec struct {
 	NotPreemptible bool       `protobuf:"varint,40,opt,name=not_preemptible,json=notPreemptible,proto3" json:"not_preemptible,omitempty"` // never stopped for another job, and therefore limited to its queue's quota
 	CheckpointMs   int64      `protobuf:"varint,41,opt,name=checkpoint_ms,json=checkpointMs,proto3" json:"checkpoint_ms,omitempty"`       // interval between checkpoints, which is the most work that a stop loses; 0: unknown
 	// Only names and kinds; the values are sealed in the job's record, and the node requests them.
-	Secrets       []*Secret       `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	Checkpoint    *CheckpointSpec `protobuf:"bytes,50,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // unset: the job is stopped without a request to save
-	Progress      *ProgressSpec   `protobuf:"bytes,44,opt,name=progress,proto3" json:"progress,omitempty"`     // unset: no pattern
-	Hang          *HangSpec       `protobuf:"bytes,56,opt,name=hang,proto3" json:"hang,omitempty"`             // unset: hangs are reported
-	Title         string          `protobuf:"bytes,43,opt,name=title,proto3" json:"title,omitempty"`           // the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Secrets        []*Secret       `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Checkpoint     *CheckpointSpec `protobuf:"bytes,50,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`                                  // unset: the job is stopped without a request to save
+	Progress       *ProgressSpec   `protobuf:"bytes,44,opt,name=progress,proto3" json:"progress,omitempty"`                                      // unset: no pattern
+	Hang           *HangSpec       `protobuf:"bytes,56,opt,name=hang,proto3" json:"hang,omitempty"`                                              // unset: hangs are reported
+	DeadlineUnixMs int64           `protobuf:"varint,61,opt,name=deadline_unix_ms,json=deadlineUnixMs,proto3" json:"deadline_unix_ms,omitempty"` // when the job must have ended, by the leader's wall clock; 0: none
+	Title          string          `protobuf:"bytes,43,opt,name=title,proto3" json:"title,omitempty"`                                            // the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
@@ -1620,6 +1621,13 @@ func (x *JobSpec) GetHang() *HangSpec {
 	return nil
 }
 
+func (x *JobSpec) GetDeadlineUnixMs() int64 {
+	if x != nil {
+		return x.DeadlineUnixMs
+	}
+	return 0
+}
+
 func (x *JobSpec) GetTitle() string {
 	if x != nil {
 		return x.Title
@@ -1701,7 +1709,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x04dump\x18\x03 \x01(\x05R\x04dump\"K\n" +
 	"\fProgressSpec\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12!\n" +
-	"\fkubeflow_off\x18\x02 \x01(\bR\vkubeflowOff\"\xea\f\n" +
+	"\fkubeflow_off\x18\x02 \x01(\bR\vkubeflowOff\"\x94\r\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -1749,7 +1757,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"checkpoint\x182 \x01(\v2\x1a.synapse.v1.CheckpointSpecR\n" +
 	"checkpoint\x124\n" +
 	"\bprogress\x18, \x01(\v2\x18.synapse.v1.ProgressSpecR\bprogress\x12(\n" +
-	"\x04hang\x188 \x01(\v2\x14.synapse.v1.HangSpecR\x04hang\x12\x14\n" +
+	"\x04hang\x188 \x01(\v2\x14.synapse.v1.HangSpecR\x04hang\x12(\n" +
+	"\x10deadline_unix_ms\x18= \x01(\x03R\x0edeadlineUnixMs\x12\x14\n" +
 	"\x05title\x18+ \x01(\tR\x05title*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +

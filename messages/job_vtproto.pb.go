@@ -863,6 +863,13 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DeadlineUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DeadlineUnixMs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xe8
+	}
 	if m.Hang != nil {
 		size, err := m.Hang.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1783,6 +1790,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	if m.Hang != nil {
 		l = m.Hang.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.DeadlineUnixMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DeadlineUnixMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -365,6 +365,7 @@ func (x *JobSpec) validTimes() error {
 	return first(
 		duration("time_limit_ms", x.GetTimeLimitMs()),
 		between("begin_unix_ms", x.GetBeginUnixMs(), 0, MaxTimeUnixMs),
+		between("deadline_unix_ms", x.GetDeadlineUnixMs(), 0, MaxTimeUnixMs),
 		duration("prepare_timeout_ms", x.GetPrepareTimeoutMs()),
 		between("stop.signal", int64(x.GetStop().GetSignal()), 0, 64),
 		duration("stop.grace_ms", x.GetStop().GetGraceMs()),

@@ -40,6 +40,9 @@ func (w *World) submitDrawn(gang bool) {
 	if len(w.client.jobs)%16 == 11 { // without drawing a random number
 		spec.BeginUnixMs = w.momentIn(w.draw.LongestRun / 2)
 	}
+	if len(w.client.jobs)%16 == 13 && spec.TimeLimitMs > 0 { // also without one
+		spec.DeadlineUnixMs = w.momentIn(w.draw.LongestRun) + spec.TimeLimitMs
+	}
 	w.follows(spec)
 	if !gang {
 		w.sweeps(spec)

@@ -114,7 +114,7 @@ func (n *ends) explain(w *World, job *messages.JobRecord) bool {
 	case messages.JobState_JOB_STATE_SUCCEEDED:
 		return n.succeeded
 	case messages.JobState_JOB_STATE_CANCELLED:
-		return job.Cancel != nil || job.NeverMet() != ""
+		return job.Cancel != nil || job.NeverMet() != "" || messages.MissedDeadline(job.State, job.Cancel, job.Outcome)
 	case messages.JobState_JOB_STATE_TIMED_OUT:
 		return cause == messages.Cause_CAUSE_TIME_LIMIT
 	}

@@ -53,6 +53,8 @@ func (c *afterKept) Step(w *World, e *Event) {
 	case len(committed) > 0 && !met:
 		c.violate(w, "job %s is committed, but must follow %v", job.Id, job.Spec.After)
 	case job.State != messages.JobState_JOB_STATE_CANCELLED || job.Cancel != nil || was.GetState().Terminal():
+	case messages.MissedDeadline(job.State, job.Cancel, job.Outcome):
+		w.count("deadline.missed", 1)
 	case !never:
 		c.violate(w, "job %s is cancelled without a request: %s", job.Id, job.Outcome)
 	default:

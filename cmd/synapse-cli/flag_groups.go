@@ -21,7 +21,7 @@ var flagGroups = []flagGroup{
 	{"Placement", []string{"required", "preferred", "patience", "node-selector", "nodelist", "exclude", "queue",
 		"priority", "preemptible", "allow-infeasible"}},
 	{"Tasks", []string{"name", "label", "image", "user", "workdir", "env", "network", "launcher", "array"}},
-	{"Time and restarts", []string{"after", "begin", "time-limit", "restarts", "in-place", "backoff", "checkpoint", "hang",
+	{"Time and restarts", []string{"after", "begin", "deadline", "time-limit", "restarts", "in-place", "backoff", "checkpoint", "hang",
 		"warn", "stop-signal", "grace", "prepare-timeout", "lost-grace", "stop-when-lost"}},
 	{"Files and secrets", []string{"file", "from", "request-id", "mount", "secret", "secret-env"}},
 	{"Output", []string{"hold", "wait", "attach", "pty", "keep", "dry-run", "output", "parsable", "quiet"}},

@@ -24,7 +24,7 @@ import (
 // specFlags holds the flags that describe a job. Each is a text in the notation of a job file.
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
-	begin, array                                                                string
+	begin, deadline, array                                                      string
 	network, launcher, warn, checkpoint, hang                                   string
 	preemptible                                                                 bool
 	required, preferred                                                         string
@@ -86,6 +86,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 			":failed requires any other end, :any accepts both, :started or :started+10m requires a start")
 	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (today or tomorrow), 2026-11-24T08:00 "+
 		"or now+2h")
+	f.StringVar(&s.deadline, "deadline", "", "time by which the job must end; a waiting job is cancelled when it could no "+
+		"longer end in time")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "maximum run time of an attempt, such as 24h or 24:00:00")
 	f.Var(&s.restarts, "restarts", "maximum `number` of restarts after a failure (default 0); the value never also "+
 		"forbids a new attempt after the loss of a node")
@@ -227,6 +229,7 @@ func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, 
 		{"mem", s.mem, jobfile.ParseMemory, &amount.MemoryBytes},
 		{"time-limit", s.timeLimit, jobfile.ParseDuration, &spec.TimeLimitMs},
 		{"begin", s.begin, jobfile.ParseMoment, &spec.BeginUnixMs},
+		{"deadline", s.deadline, jobfile.ParseMoment, &spec.DeadlineUnixMs},
 		{"shm", s.shm, jobfile.ParseMemory, &spec.ShmBytes}, {"disk", s.disk, jobfile.ParseMemory, &spec.DiskBytes},
 		{"patience", s.patience, jobfile.ParseDuration, &topology.PatienceMs},
 		{"backoff", s.backoff, jobfile.ParseDuration, &restart.BackoffMs},

@@ -135,7 +135,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobSpec", "name title labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector " +
 		"image workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
-		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms checkpoint " +
+		"after array element begin_unix_ms deadline_unix_ms launcher warn not_preemptible checkpoint_ms checkpoint " +
 		"progress hang", "command env script secrets", ""},
 	{"Principal", "name groups proven", "", ""},
 	{"Grant", "rank amount gpus", "", ""},

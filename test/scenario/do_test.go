@@ -91,7 +91,7 @@ func (s *stage) spec(l commandLine, name string) *messages.JobSpec {
 		spec.Command = nil
 	}
 	spec.User, spec.ShmBytes = l.word("user", ""), int64(l.number("shm", 0))<<30
-	spec.BeginUnixMs = l.moment("begin")
+	spec.BeginUnixMs, spec.DeadlineUnixMs = l.moment("begin"), l.moment("deadline")
 	if text := l.word("array", ""); text != "" {
 		indices, most, _ := strings.Cut(text, "%")
 		spec.Array = &messages.ArraySpec{Most: l.parsed(most)}

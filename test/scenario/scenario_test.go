@@ -25,7 +25,7 @@
 //	       grace=2s
 //	       limit=1 backoff=1s time-limit=10s lost-grace=1m stop-when-lost=1m prepare-timeout=1m required=rack
 //	       preferred=rack selector=key:value nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
-//	       patience=5s priority=1 type=H100 begin=00:30 warn=20s after=(a,b:any)
+//	       patience=5s priority=1 type=H100 begin=00:30 deadline=01:00 warn=20s after=(a,b:any)
 //	       array=0-9%2; its elements are called a_0, a_1 …
 //	       user=me owner=ann [heeds] [unheard] [held] [in-place]
 //	       save=10s acks=file [rank0]

@@ -80,7 +80,21 @@ func (c *Check) given(spec *messages.JobSpec, t *messages.QueueTerms) (g Given, 
 	}
 	g.Spec, no = c.limited(with, t)
 	g.Memory, g.Limit = with != spec, g.Spec != with
-	return g, no
+	return g, cmp.Or(no, c.missesDeadline(g.Spec))
+}
+
+// missesDeadline returns the refusal of a job that could not end before its deadline even if it started now. It returns
+// nil otherwise.
+func (c *Check) missesDeadline(spec *messages.JobSpec) *messages.SubmitReply {
+	if spec.GetDeadlineUnixMs() > 0 && spec.TimeLimitMs == 0 {
+		return Reply("", messages.Code_CODE_INVALID, "spec.time_limit_ms", "a job with a deadline needs a time limit, "+
+			"because nothing else tells when it ends", "add a time limit")
+	}
+	if why := spec.CannotEnd(c.NowMs); why != "" {
+		return Reply("", messages.Code_CODE_INVALID, "spec.deadline_unix_ms", "the job "+why,
+			"choose a later deadline or a shorter time limit")
+	}
+	return nil
 }
 
 // infeasible returns the refusal of a gang that would not fit on the cluster even if it were idle. It returns nil if

@@ -19,6 +19,37 @@ func (j *Job) beginsIn() time.Duration {
 	return protocol.UntilMs(max(j.rec.BeginsUnixMs(), j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
 }
 
+// deadlineDue makes a waiting job look again whether it can still end before its deadline.
+type deadlineDue struct{}
+
+// misses returns the outcome of a job that cannot end before its deadline if it starts now, or the empty string. A
+// later limit applies at once.
+func (j *Job) misses() string {
+	limits := &messages.JobSpec{DeadlineUnixMs: j.rec.Spec.DeadlineUnixMs, TimeLimitMs: j.wantedSpec().TimeLimitMs}
+	if words := limits.CannotEnd(j.p.Clock.WallMs()); words != "" {
+		return messages.OutcomeOfDeadline(words)
+	}
+	return ""
+}
+
+// watchDeadline ensures that a waiting job ends when it can no longer end before its deadline.
+func (j *Job) watchDeadline(ctx actor.Context) {
+	if deadline := j.rec.Spec.DeadlineUnixMs; deadline > 0 && !j.watchesDeadline {
+		j.watchesDeadline = true
+		latest := deadline - j.wantedSpec().TimeLimitMs + 1
+		j.p.Clock.After(max(protocol.UntilMs(latest, j.p.Clock.WallMs()), time.Second), ctx.Self(), deadlineDue{})
+	}
+}
+
+// onDeadlineDue looks again while the job waits. A started job ends by its time limit.
+func (j *Job) onDeadlineDue(ctx actor.Context) {
+	j.watchesDeadline = false
+	if j.states.In(jobQueued, jobReserving) {
+		j.advance(ctx)
+		j.watchDeadline(ctx)
+	}
+}
+
 // beginRefused returns the refusal of another begin time. It returns nil if the change is allowed.
 func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
 	if !m.SetBegin {

@@ -437,6 +437,8 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 		if m.Seq == j.timers && j.states.In(jobQueued) {
 			j.wait(ctx)
 		}
+	case deadlineDue:
+		j.onDeadlineDue(ctx)
 	case timeUp:
 		if m.Seq == j.limitTimer && m.Token == j.token && j.states.In(jobStarting, jobRunning) && !j.prolonged() {
 			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "time limit reached", "")

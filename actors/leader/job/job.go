@@ -57,40 +57,41 @@ type Job struct {
 	askers     []protocol.Asker
 
 	// These fields hold the attempt before COMMIT, and the nodes of all attempts.
-	coordinator *actor.PID
-	token       topology.Token
-	targets     []protocol.Target  // its planned nodes
-	told        *messages.Told     // the first estimate of its start
-	promised    bool               // it had a start guarantee
-	victims     []*messages.Victim // that were preempted for it
-	numbering   *numbering         // it starts when the job's UID is on disk
-	lacks       string             // why the job waits for a UID; empty: it does not
-	contacts    map[topology.NodeID]*contact
-	resend      actors.Resend
-	timers      uint64         // number of the state's timer: older ones are stale
-	met         topology.Token // the last admission received, accepted or not
-	seq         uint64
-	backedOff   actors.Instant // end of the backoff after the last attempt
-	begunBefore bool           // the attempt may have passed its barrier under an earlier leader
-	ranBefore   bool           // it has, according to the record on disk
-	begun       actors.Instant // start of its last node, as nodes report it; 0: none reports it
-	startBy     actors.Instant // start deadline of a backfilled attempt; 0: none
-	ready       time.Duration  // how much time it had until then
-	lent        time.Duration  // the longest time that was too short
-	noOther     bool           // the gang cannot be placed without the node where it never ran
-	limitTimer  uint64         // number of the time limit's timer
-	limitFrom   actors.Instant // start of the time limit
-	placeFrom   actors.Instant // the same, set by the attempt in this place before; 0: none, or not under this leader
-	before      time.Duration  // time from there to the barrier of this attempt
-	heir        heirship
-	restartFrom actors.Instant // the recorded end before an heir that has not started yet; 0: none under this leader
-	decided     actors.Instant // when the heir was decided
-	warning     warning
-	saving      saving
-	quiet       quiet
-	life        uint64 // number of this actor of the job in this epoch, which identifies its writes
-	writes      uint32
-	unwritten   string // why the write in flight is not on disk yet; empty: no problem
+	coordinator     *actor.PID
+	token           topology.Token
+	targets         []protocol.Target  // its planned nodes
+	told            *messages.Told     // the first estimate of its start
+	promised        bool               // it had a start guarantee
+	victims         []*messages.Victim // that were preempted for it
+	numbering       *numbering         // it starts when the job's UID is on disk
+	lacks           string             // why the job waits for a UID; empty: it does not
+	contacts        map[topology.NodeID]*contact
+	resend          actors.Resend
+	timers          uint64         // number of the state's timer: older ones are stale
+	met             topology.Token // the last admission received, accepted or not
+	seq             uint64
+	backedOff       actors.Instant // end of the backoff after the last attempt
+	begunBefore     bool           // the attempt may have passed its barrier under an earlier leader
+	ranBefore       bool           // it has, according to the record on disk
+	begun           actors.Instant // start of its last node, as nodes report it; 0: none reports it
+	watchesDeadline bool           // a deadlineDue will come
+	startBy         actors.Instant // start deadline of a backfilled attempt; 0: none
+	ready           time.Duration  // how much time it had until then
+	lent            time.Duration  // the longest time that was too short
+	noOther         bool           // the gang cannot be placed without the node where it never ran
+	limitTimer      uint64         // number of the time limit's timer
+	limitFrom       actors.Instant // start of the time limit
+	placeFrom       actors.Instant // the same, set by the attempt in this place before; 0: none, or not under this leader
+	before          time.Duration  // time from there to the barrier of this attempt
+	heir            heirship
+	restartFrom     actors.Instant // the recorded end before an heir that has not started yet; 0: none under this leader
+	decided         actors.Instant // when the heir was decided
+	warning         warning
+	saving          saving
+	quiet           quiet
+	life            uint64 // number of this actor of the job in this epoch, which identifies its writes
+	writes          uint32
+	unwritten       string // why the write in flight is not on disk yet; empty: no problem
 }
 
 // contact holds the job's knowledge of one node.
@@ -227,7 +228,7 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onLacksUID(ctx, m)
 	case actors.ResendDue:
 		j.onResend(ctx, m)
-	case backoffOver, timeUp, graceOver, warnDue, hangDue:
+	case backoffOver, timeUp, graceOver, warnDue, hangDue, deadlineDue:
 		j.onTimer(ctx, m)
 	case *actor.Terminated:
 		j.advance(ctx) // a Coordinator has finished its cleanup: the job may be complete
@@ -282,10 +283,11 @@ func (j *Job) coordinate(ctx actor.Context, plan protocol.AttemptPlan) {
 // jobs. It also waits while tasks of an earlier attempt may still run.
 func (j *Job) wait(ctx actor.Context) {
 	j.holdsBack(ctx)
+	j.watchDeadline(ctx)
 	if j.cancel != nil || j.kept() || j.owesReachable() || len(j.rec.Awaits()) > 0 {
 		return
 	}
-	if j.rec.NeverMet() != "" { // it was known to be impossible when the job was submitted
+	if j.rec.NeverMet() != "" || j.misses() != "" { // it may have been impossible when the job was submitted
 		j.advance(ctx)
 		return
 	}

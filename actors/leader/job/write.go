@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -68,7 +69,7 @@ func (j *Job) advance(ctx actor.Context) {
 // mayNotCommit reports whether a commit is no longer allowed: reservations may have expired, or the job was cancelled.
 // A lost or returned node may also run an earlier attempt, or an earlier attempt turned out to be successful.
 func (j *Job) mayNotCommit() bool {
-	return j.p.Clock.Now() >= j.decide.DecideBy || j.cancel != nil || j.moved != nil || j.barred() ||
+	return j.p.Clock.Now() >= j.decide.DecideBy || j.cancel != nil || j.moved != nil || j.barred() || j.misses() != "" ||
 		slices.ContainsFunc(j.owed, func(a *messages.AttemptRecord) bool { return finishedByItself(j.withExits(a)) })
 }
 
@@ -229,7 +230,7 @@ func (j *Job) draftClose(d *draft) {
 				return
 			}
 		}
-		if words := protocol.WhyCancelled(d.rec); words != "" {
+		if words := cmp.Or(protocol.WhyCancelled(d.rec), j.misses()); words != "" {
 			protocol.Conclude(d.rec, messages.JobState_JOB_STATE_CANCELLED, 0, words, j.p.Clock.WallMs())
 			d.closed, d.dirty = true, true
 		}

@@ -50,6 +50,7 @@ type Spec struct {
 	After          []string          `json:"after,omitempty" yaml:"after,omitempty"`
 	Array          string            `json:"array,omitempty" yaml:"array,omitempty"`
 	Begin          Amount            `json:"begin,omitempty" yaml:"begin,omitempty"`
+	Deadline       Amount            `json:"deadline,omitempty" yaml:"deadline,omitempty"`
 	TimeLimit      Amount            `json:"timeLimit,omitempty" yaml:"timeLimit,omitempty"`
 	PrepareTimeout Amount            `json:"prepareTimeout,omitempty" yaml:"prepareTimeout,omitempty"`
 	Warn           string            `json:"warn,omitempty" yaml:"warn,omitempty"`
@@ -173,6 +174,7 @@ func Format(s *messages.JobSpec) File {
 			Array:          FormatArray(s.GetArray()),
 			Secrets:        FormatSecrets(s.GetSecrets()),
 			Begin:          amount(s.GetBeginUnixMs(), FormatMoment),
+			Deadline:       amount(s.GetDeadlineUnixMs(), FormatMoment),
 			TimeLimit:      amount(s.GetTimeLimitMs(), FormatDuration),
 			PrepareTimeout: amount(s.GetPrepareTimeoutMs(), FormatDuration),
 			Warn:           FormatWarn(s.GetWarn()),

@@ -46,6 +46,7 @@ spec:
   after: [train-7f, prep:any]
   array: 0-8:2,20%10
   begin: 2026-11-24T08:00:00Z
+  deadline: 2026-11-26T08:00:00Z
   timeLimit: 24h
   prepareTimeout: 30m
   stop: {signal: SIGTERM, grace: 60s}
@@ -73,7 +74,8 @@ func fullSpec() *messages.JobSpec {
 			{Name: "EMPTY"}},
 		Secrets: []*messages.Secret{{Name: "HF_TOKEN", Env: true}, {Name: "key.pem"}},
 		Mounts:  []*messages.Mount{{Source: "/data", Target: "/data", ReadOnly: true}}, BeginUnixMs: 1_795_507_200_000,
-		After: []*messages.After{{Job: "train-7f"}, {Job: "prep", End: messages.AfterEnd_AFTER_END_ANY}},
+		DeadlineUnixMs: 1_795_680_000_000,
+		After:          []*messages.After{{Job: "train-7f"}, {Job: "prep", End: messages.AfterEnd_AFTER_END_ANY}},
 		Array: &messages.ArraySpec{
 			Indices: []*messages.IndexRange{{Last: 8, Step: 2}, {First: 20, Last: 20}}, Most: 10,
 		},

@@ -126,6 +126,7 @@ func specKeys() []key {
 		{"after", "after", readAfter},
 		{"array", "array", readArray},
 		{"begin", "begin_unix_ms", readAmount(ParseMoment, func(s *spec) *int64 { return &s.BeginUnixMs })},
+		{"deadline", "deadline_unix_ms", readAmount(ParseMoment, func(s *spec) *int64 { return &s.DeadlineUnixMs })},
 		{"timeLimit", "time_limit_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.TimeLimitMs })},
 		{"prepareTimeout", "prepare_timeout_ms", readAmount(ParseDuration,
 			func(s *spec) *int64 { return &s.PrepareTimeoutMs })},

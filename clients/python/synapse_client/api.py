@@ -1001,6 +1001,7 @@ class JobSpec(Message):
     checkpoint: Optional[CheckpointSpec] = one("CheckpointSpec")  # unset: the job is stopped without a request to save
     progress: Optional[ProgressSpec] = one("ProgressSpec")  # unset: no pattern
     hang: Optional[HangSpec] = one("HangSpec")  # unset: hangs are reported
+    deadline_unix_ms: int = plain("long")  # when the job must have ended, by the leader's wall clock; 0: none
     title: str = plain("str")  # the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
 
 

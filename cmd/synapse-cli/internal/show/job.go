@@ -155,6 +155,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Array", arrayWords(spec))
 	p.line("After", afterWords(r))
 	p.timed("Begin", ahead(spec.GetBeginUnixMs(), s.NowMs))
+	p.timed("Deadline", ahead(spec.GetDeadlineUnixMs(), s.NowMs))
 	lasts := limit(spec.GetTimeLimitMs())
 	if r.GetLimitByDefault() {
 		lasts += " (by default)"

@@ -25,7 +25,7 @@ const notOfQueue = `
 	HetJobIDSet HetJobOffset PackJobID PackJobIDSet PackJobOffset h:OverSubscribe Shared s:SelectJobInfo
 	BoardsPerNode SPerBoard NTPerBoard NTPerCore NTPerNode NTPerSocket CPUsPerTask cpus-per-task cpus-per-tres
 	mem-per-tres tres-bind tres-freq tres-per-job tres-per-socket tres-per-step tres-per-task ReqSwitch
-	Wait4Switch BurstBuffer BurstBufferState Container ContainerID CPUFreq Deadline DelayBoot MaxCPUs MaxNodes
+	Wait4Switch BurstBuffer BurstBufferState Container ContainerID CPUFreq DelayBoot MaxCPUs MaxNodes
 	MCSLabel MinTime Network Prefer Profile Reboot ResizeTime ResvPort ResvPorts admin_comment
 	system_comment AccrueTime AllocSID DerivedEC EligibleTime LastSchedEval PreemptTime PreemptEligibleTime`
 

@@ -28,6 +28,7 @@ func refuse(hint, format string, args ...any) error { return sbatch.Refuse(hint,
 type Batch struct {
 	sbatch.Plain
 	beginUnixMs       int64
+	deadlineUnixMs    int64
 	array             *messages.ArraySpec
 	after             []*messages.After
 	selector          []*messages.Label

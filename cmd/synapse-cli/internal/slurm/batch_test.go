@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
@@ -126,6 +127,34 @@ func TestOptions(t *testing.T) {
 		if got := shortly(spec); got != c.want {
 			t.Errorf("%s\ncomes to %s\nand not  %s", c.line, got, c.want)
 		}
+	}
+}
+
+// TestDeadline checks that --deadline becomes the deadline of the job, and that a job which missed it has Slurm's state,
+// as a waiting job, and in the history. A user cannot forge the state by the reason of a cancel.
+func TestDeadline(t *testing.T) {
+	spec, _, err := batch("", "--deadline=2100-01-02T03:04:05Z", "-t", "10", "--wrap", "true")
+	if err != nil || spec.GetDeadlineUnixMs() != time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC).UnixMilli() {
+		t.Fatalf("deadline %d: %v", spec.GetDeadlineUnixMs(), err)
+	}
+	if _, _, err := batch("", "--deadline=someday", "--wrap", "true"); err == nil || !strings.Contains(err.Error(), "--deadline") {
+		t.Errorf("someday: %v", err)
+	}
+	outcome := messages.OutcomeOfDeadline(spec.CannotEnd(spec.DeadlineUnixMs))
+	cancelled := messages.JobState_JOB_STATE_CANCELLED
+	missed := &messages.JobStatus{Record: &messages.JobRecord{Id: "j1", Spec: spec, State: cancelled, Outcome: outcome},
+		Phase: messages.PhaseCancelled}
+	e := Of(missed, 0)
+	if e.State != "DEADLINE" || Short(e.State) != "DL" || !strings.Contains(e.Show(), "JobState=DEADLINE") ||
+		!strings.Contains(e.Show(), "Deadline=2100-01-0") {
+		t.Errorf("a job that missed its deadline is\n%s", e.Show())
+	}
+	if e := Past(&messages.PastJob{Id: "j1", State: cancelled, Reason: outcome}); e.State != "DEADLINE" {
+		t.Errorf("in the history it is %s", e.State)
+	}
+	by := &messages.Deed{Reason: strings.TrimPrefix(outcome, "cancelled: ")}
+	if e := Past(&messages.PastJob{Id: "j1", State: cancelled, Reason: outcome, Cancel: by}); e.State != "CANCELLED" {
+		t.Errorf("a job cancelled by a user is %s", e.State)
 	}
 }
 

@@ -108,6 +108,7 @@ func unasked() []Field[*Entry] {
 		{0, []string{"BatchFlag"}, "BATCH_FLAG", func(e *Entry) string { return strconv.Itoa(bit(e.Script)) }},
 		{0, []string{"Requeue"}, "REQUEUE", func(e *Entry) string { return strconv.Itoa(bit(!e.Never)) }},
 		{0, []string{"exit_code"}, "EXIT_CODE", (*Entry).exitCode},
+		{0, []string{"Deadline"}, "DEADLINE", func(e *Entry) string { return moment(e.DeadlineMs, "N/A") }},
 		{0, []string{"PendingTime"}, "PENDING_TIME", func(e *Entry) string { return sbatch.Decimal(e.WaitedMs / 1000) }},
 		{0, []string{"tres-alloc", "tres"}, "TRES_ALLOC", (*Entry).allocated},
 	}

@@ -85,7 +85,7 @@ func TestQueueNames(t *testing.T) {
 	named(t, ":", QueueFields(), Of(shownJob(), at(1800)), map[string]string{
 		"Account": "lab", "AllocNodes": "n[1-2]", "ArrayJobID": array, "ArrayTaskID": "7", "BatchFlag": "1",
 		"BatchHost": "n1",
-		"Command":   "train.sh", "Comment": "jsweep_7", "Contiguous": "0", "Cores": "*", "CoreSpec": "N/A",
+		"Command":   "train.sh", "Comment": "jsweep_7", "Contiguous": "0", "Deadline": "N/A", "Cores": "*", "CoreSpec": "N/A",
 		"Dependency": "afterok:" + first, "EndTime": clock(7800), "ExcNodes": "n9", "exit_code": "0:0", "Feature": "pool=a",
 		"JobArrayID": array + "_7", "JobID": own, "Licenses": "(null)", "MinCPUs": "4", "MinMemory": "8G", "MinTmpDisk": "5M",
 		"Name": "train", "NodeList": "n[1-2]", "Nodes": "2", "NumCPUs": "8", "NumNodes": "2", "NumTasks": "2",
@@ -98,7 +98,7 @@ func TestQueueNames(t *testing.T) {
 		"tres": "billing=8,cpu=8,gres/gpu=4,mem=16G,node=2", "tres-per-node": "gres/gpu:2", "gres": "gres/gpu:2",
 		"UserName": "ann", "WCKey": "(null)", "WorkDir": "/home/ann",
 	}, `AccrueTime admin_comment AllocSID AssocID BoardsPerNode BurstBuffer BurstBufferState Cluster ClusterFeature Container
-		ContainerID cpus-per-task cpus-per-tres CPUsPerTask CPUFreq Deadline DelayBoot DerivedEC EligibleTime GroupID GroupName
+		ContainerID cpus-per-task cpus-per-tres CPUsPerTask CPUFreq DelayBoot DerivedEC EligibleTime GroupID GroupName
 		HetJobID HetJobIDSet HetJobOffset LastSchedEval MaxCPUs MaxNodes MCSLabel mem-per-tres MinTime Network Nice NTPerBoard
 		NTPerCore NTPerNode NTPerSocket Origin OriginRaw OverSubscribe PreemptTime Prefer Profile Reboot ReqSwitch
 		ResizeTime ResvPort SelectJobInfo Shared SiblingsActive SiblingsActiveRaw SiblingsViable SiblingsViableRaw SPerBoard

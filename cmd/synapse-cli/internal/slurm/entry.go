@@ -24,6 +24,7 @@ type Entry struct {
 	CPUMs                               int64 // CPU time of all attempts; 0: unknown
 	SubmitMs, StartMs, EndMs, LimitMs   int64
 	ElapsedMs, ForetoldMs, WaitedMs     int64
+	DeadlineMs                          int64 // 0: none
 	OverdueMs                           int64 // time since its expected start
 	Disk                                int64 // per task
 	Script, Never                       bool  // it runs a script; it never runs twice
@@ -37,6 +38,7 @@ type Entry struct {
 var short = map[string]string{
 	"PENDING": "PD", "RUNNING": "R", "CONFIGURING": "CF", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F",
 	"CANCELLED": "CA",
+	"DEADLINE":  "DL",
 	"TIMEOUT":   "TO", "NODE_FAIL": "NF", "PREEMPTED": "PR", "OUT_OF_MEMORY": "OOM", "SPECIAL_EXIT": "SE",
 }
 
@@ -90,7 +92,10 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	e.Never = spec.GetRestart().GetNever()
 	e.Kept = j.GetProspect().GetKept()
 	e.Workdir = cmp.Or(e.Workdir, spec.GetSubmitDir())
-	e.Disk = spec.GetDiskBytes()
+	e.Disk, e.DeadlineMs = spec.GetDiskBytes(), spec.GetDeadlineUnixMs()
+	if messages.MissedDeadline(r.GetState(), r.GetCancel(), r.GetOutcome()) {
+		e.State = "DEADLINE"
+	}
 	if s := spec.GetScript(); s != nil {
 		e.Command, e.Script = s.GetName(), true
 	}
@@ -233,6 +238,9 @@ func Past(p *messages.PastJob) *Entry {
 		LimitMs: p.GetTimeLimitMs(), Priority: p.GetPriority(), Restarts: max(p.GetRuns()-1, 0), Exit: p.GetExitCode(),
 	}
 	e.kept(p.GetLabels())
+	if messages.MissedDeadline(p.GetState(), p.GetCancel(), p.GetReason()) {
+		e.State = "DEADLINE"
+	}
 	n := int64(p.GetGang().GetReplicasMin())
 	asked := p.GetEach()
 	if total := p.GetGang().GetTotal(); total != nil {

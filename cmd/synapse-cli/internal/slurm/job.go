@@ -62,6 +62,7 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 		return nil, err
 	}
 	spec.BeginUnixMs, spec.Array, spec.After, spec.NodeSelector = b.beginUnixMs, b.array, b.after, b.selector
+	spec.DeadlineUnixMs = b.deadlineUnixMs
 	spec.Nodes, spec.Exclude, spec.Warn, spec.Topology = b.nodelist, b.exclude, b.warn, b.topology
 	if err := b.contain(spec, from); err != nil {
 		return nil, err

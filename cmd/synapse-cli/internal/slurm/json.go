@@ -149,7 +149,7 @@ func (e *Entry) Object() map[string]any {
 		"submit_time": counted(e.SubmitMs / 1000), "eligible_time": counted(e.SubmitMs / 1000),
 		"start_time": counted(e.began() / 1000), "end_time": counted(e.ends() / 1000),
 		"time_limit": orInfinite(e.LimitMs / 60_000), "priority": counted(int64(e.Priority)),
-		"restart_cnt": e.Restarts, "dependency": e.Dependency, "current_working_directory": e.Workdir,
+		"deadline": counted(e.DeadlineMs / 1000), "restart_cnt": e.Restarts, "dependency": e.Dependency, "current_working_directory": e.Workdir,
 		"command": e.Command, "comment": cmp.Or(e.Comment, e.Job), "wckey": e.WCKey, "features": e.Features,
 		"required_nodes": Hostlist(e.Requested), "excluded_nodes": Hostlist(e.Excluded),
 		"scheduled_nodes": Hostlist(e.Kept), "batch_flag": e.Script, "requeue": !e.Never,

@@ -166,7 +166,7 @@ func (e *Entry) Show() string {
 		fmt.Sprintf(" JobName=%s\n   UserId=%s Account=%s QOS=%s WCKey=%s\n   Priority=%d\n"+
 			"   JobState=%s Reason=%s Dependency=%s\n"+
 			"   Requeue=%d Restarts=%d BatchFlag=%d ExitCode=%d:%d\n   RunTime=%s TimeLimit=%s\n   SubmitTime=%s\n   "+
-			"StartTime=%s EndTime=%s\n"+
+			"StartTime=%s EndTime=%s Deadline=%s\n"+
 			"   Partition=%s\n   ReqNodeList=%s ExcNodeList=%s\n   NodeList=%s\n   BatchHost=%s\n   NumNodes=%d NumCPUs=%d "+
 			"NumTasks=%d\n   ReqTRES=%s\n"+
 			"   Features=%s\n   Command=%s\n   WorkDir=%s\n   Comment=%s\n",
@@ -175,7 +175,8 @@ func (e *Entry) Show() string {
 			cmp.Or(e.Dependency, "(null)"),
 			bit(!e.Never), e.Restarts, bit(e.Script), e.Exit, e.Signal, wide(e.ElapsedMs), limit(e.LimitMs, wide),
 			moment(e.SubmitMs, "Unknown"),
-			moment(e.began(), "Unknown"), moment(e.ends(), "Unknown"), cmp.Or(e.Partition, "(null)"),
+			moment(e.began(), "Unknown"), moment(e.ends(), "Unknown"),
+			moment(e.DeadlineMs, "N/A"), cmp.Or(e.Partition, "(null)"),
 			cmp.Or(Hostlist(e.Requested), "(null)"),
 			cmp.Or(Hostlist(e.Excluded), "(null)"), cmp.Or(Hostlist(e.Machines), "(null)"), cmp.Or(batch, "(null)"),
 			e.Nodes, e.CPUs, e.Tasks,

@@ -17,7 +17,8 @@ func options() []option {
 		all = append(all, option{o.Long, o.Short, o.Bare, common(o.Set)})
 	}
 	all = append(all, []option{
-		{"begin", "b", "", setBegin},
+		{"begin", "b", "", setMoment(func(b *Batch) *int64 { return &b.beginUnixMs })},
+		{"deadline", "", "", setMoment(func(b *Batch) *int64 { return &b.deadlineUnixMs })},
 		{"array", "a", "", setArray},
 		{"dependency", "d", "", setDependency},
 		{"constraint", "C", "", setConstraint},
@@ -86,7 +87,6 @@ var refused = map[string]string{
 	"bbf":            "burst buffers are not supported",
 	"no-kill?,k":     "a gang ends if it loses a node",
 	"overcommit?,O":  "each task has the cores that it requests",
-	"deadline":       "deadlines are not supported; --time limits the run time",
 	"ntasks-per-gpu": "use --gpus-per-task",
 	"core-spec,S":    "reserved cores are not supported",
 	"thread-spec":    "reserved threads are not supported",

@@ -81,8 +81,16 @@ func (b *Batch) corresponding() error {
 	return nil
 }
 
-// setBegin accepts Slurm's and Synapse's notations of a time.
-func setBegin(b *Batch, value string) error {
+// setMoment accepts Slurm's and Synapse's notations of a time.
+func setMoment(to func(*Batch) *int64) setter {
+	return func(b *Batch, value string) (err error) {
+		*to(b), err = parseMoment(value)
+		return err
+	}
+}
+
+// parseMoment parses a time as --begin and --deadline have it.
+func parseMoment(value string) (unixMs int64, err error) {
 	written := value
 	if n, is := strings.CutPrefix(strings.ToLower(value), "now+"); is {
 		digits := strings.TrimRight(n, "abcdefghijklmnopqrstuvwxyz")
@@ -91,7 +99,7 @@ func setBegin(b *Batch, value string) error {
 		if unit == "" && strings.HasPrefix(n[len(digits):], "w") {
 			weeks, err := sbatch.Number(digits)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			digits, unit = strconv.FormatInt(7*weeks, 10), "d"
 		}
@@ -103,14 +111,13 @@ func setBegin(b *Batch, value string) error {
 	case "noon":
 		written = "12:00"
 	case "teatime", "fika":
-		return refuse("write 15:00", "%s", value)
+		return 0, refuse("write 15:00", "%s", value)
 	}
 	ms, err := jobfile.ParseMoment(written)
 	if p, is := err.(*jobfile.Problem); is && p != nil {
-		return refuse(p.Hint, "%s", p.Text)
+		return 0, refuse(p.Hint, "%s", p.Text)
 	}
-	b.beginUnixMs = ms
-	return nil
+	return ms, nil
 }
 
 func firstOf(text string) string { return text[:min(len(text), 1)] }

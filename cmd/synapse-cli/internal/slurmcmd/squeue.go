@@ -204,7 +204,7 @@ func listWords(text string) []string {
 // statesOf parses a list of states; an empty list means those of unfinished jobs.
 func statesOf(text string) (states []string, err error) {
 	if strings.EqualFold(text, "all") {
-		text = "PD,R,CF,CG,CD,F,CA,TO,NF,PR,OOM,SE"
+		text = "PD,R,CF,CG,CD,F,CA,TO,DL,NF,PR,OOM,SE"
 	}
 	for _, word := range listWords(text) {
 		state, ok := slurm.Long(word)
