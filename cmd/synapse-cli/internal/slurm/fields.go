@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
@@ -66,7 +67,13 @@ func Percent[T any](format string, fields []Field[T]) (before string, columns []
 		if spec = spec[len(digits):]; spec == "" {
 			return "", nil, &Refusal{Option: "--format", Text: "ends with %"}
 		}
-		width, _ := strconv.Atoi(digits)
+		width, known := 0, true
+		if digits != "" {
+			width, known = columnWidth(digits)
+		}
+		if !known {
+			return "", nil, tooWide("%" + digits)
+		}
 		found := false
 		for _, f := range fields {
 			if f.Letter == spec[0] {
@@ -108,8 +115,9 @@ func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Co
 			if n, is := strings.CutPrefix(digits, "."); is {
 				digits, left = n, false
 			}
-			if width, err = strconv.Atoi(digits); err != nil || width < 1 {
-				return nil, &Refusal{Option: "--format", Text: fmt.Sprintf("%q has no width", part)}
+			n, known := columnWidth(digits)
+			if width = n; !known || n < 1 {
+				return nil, tooWide(part)
 			}
 		}
 		f, ok := fieldOf(name, fields)
@@ -159,13 +167,27 @@ func names[T any](fields []Field[T]) string {
 	return strings.Join(all, " ")
 }
 
+// maxWidth limits the width of a column.
+const maxWidth = 100_000
+
+// columnWidth parses the width of a column.
+func columnWidth(digits string) (width int, known bool) {
+	width, err := strconv.Atoi(digits)
+	return width, err == nil && width >= 0 && width <= maxWidth
+}
+
+func tooWide(column string) error {
+	return &Refusal{Option: "--format", Text: fmt.Sprintf("%q has no valid width", column),
+		Hint: fmt.Sprintf("use a number of characters up to %d", maxWidth)}
+}
+
 // Line formats one line. cell returns the text of each column.
 func Line[T any](before string, columns []Column[T], cell func(Column[T]) string) string {
 	line := before
 	for _, c := range columns {
 		text := cell(c)
-		if c.Cut && len(text) > c.Width {
-			text = text[:c.Width]
+		if c.Cut && utf8.RuneCountInString(text) > c.Width {
+			text = string([]rune(text)[:c.Width])
 		}
 		if c.Left {
 			line += fmt.Sprintf("%-*s", c.Width, text)
