@@ -133,13 +133,14 @@ func Directives(text []byte, take func(words []string) (rest []string, err error
 // Words splits a line like a shell, without expansions. # starts a comment.
 func Words(line string) (words []string, err error) {
 	var word strings.Builder
-	in, open := false, rune(0)
-	for _, r := range line {
+	in, open := false, byte(0)
+	for i := range len(line) { // bytes, because the name of a file need not be valid text
+		r := line[i]
 		switch {
 		case open != 0 && r == open:
 			open = 0
 		case open != 0:
-			word.WriteRune(r)
+			word.WriteByte(r)
 		case r == '"' || r == '\'':
 			in, open = true, r
 		case r == ' ' || r == '\t':
@@ -151,7 +152,7 @@ func Words(line string) (words []string, err error) {
 			return words, nil
 		default:
 			in = true
-			word.WriteRune(r)
+			word.WriteByte(r)
 		}
 	}
 	if open != 0 {
