@@ -86,8 +86,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 			":failed requires any other end, :any accepts both, :started or :started+10m requires a start")
 	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (today or tomorrow), 2026-11-24T08:00 "+
 		"or now+2h")
-	f.StringVar(&s.deadline, "deadline", "", "time by which the job must end; a waiting job is cancelled when it could no "+
-		"longer end in time")
+	f.StringVar(&s.deadline, "deadline", "", "latest end of the job, such as 08:00 or now+4h; a waiting job is cancelled "+
+		"when it could no longer end in time")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "maximum run time of an attempt, such as 24h or 24:00:00")
 	f.Var(&s.restarts, "restarts", "maximum `number` of restarts after a failure (default 0); the value never also "+
 		"forbids a new attempt after the loss of a node")

@@ -171,7 +171,7 @@ func timeTexts() []KeyText {
 		{"spec.begin", "Earliest start, by the clock of the scheduler. A time in the past means " +
 			"now.", timeFormat, "now", "a " +
 			"year ahead"},
-		{"spec.deadline", "Time by which the job must end, by the clock of the scheduler. A waiting job that could no longer " +
+		{"spec.deadline", "Latest end of the job, by the clock of the scheduler. A waiting job that could no longer " +
 			"end in time is cancelled. Requires a time limit.", timeFormat, "none", ""},
 		{"spec.timeLimit", "Maximum run time of one attempt, from its start.", spanFormat,
 			"the default of the queue, else of the cluster, else no limit", ""},
