@@ -21,5 +21,6 @@ func OutcomeOfDeadline(words string) string { return "cancelled: " + words }
 
 // MissedDeadline reports whether a job was cancelled because of its deadline.
 func MissedDeadline(state JobState, cancel *Deed, outcome string) bool {
-	return state == JobState_JOB_STATE_CANCELLED && cancel == nil && strings.HasPrefix(outcome, OutcomeOfDeadline(cannotEnd))
+	return state == JobState_JOB_STATE_CANCELLED && cancel == nil &&
+		strings.HasPrefix(outcome, OutcomeOfDeadline(cannotEnd))
 }

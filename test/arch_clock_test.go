@@ -22,7 +22,7 @@ type wallUse struct {
 // wallUses is the complete list. A new use needs an entry with its reason, or becomes a duration on a monotonic clock.
 var wallUses = map[string]wallUse{
 	"actors/leader/protocol/wishes.go":    {2, "that a time of day is too far ahead, and how long it is until then"},
-	"actors/leader/job/begin.go":          {2, "the same: the Job looks again when the time has come"},
+	"actors/leader/job/begin.go":          {4, "the same: the Job looks again when the time has come, or at its deadline"},
 	"actors/leader/scheduler/check.go":    {1, "that a job does not begin too far ahead"},
 	"actors/leader/job/job.go":            {2, "when a run started and ended, as people see it"},
 	"actors/leader/job/facts.go":          {2, "the same of an exit that nobody saw"},
@@ -100,6 +100,7 @@ var wallUses = map[string]wallUse{
 	"messages/explain/explain.go":     {1, "how far away the end of a job is, as people see it"},
 	"messages/people.go":              {4, "times of day as people see them"},
 	"messages/queues/usage.go":        {1, "the longest wait of a queue, as people see it"},
+	"messages/deadline.go":            {1, "that a job cannot end before its deadline"},
 	"messages/phase.go":               {1, "when a job begins, as people see it"},
 	"messages/validate_history.go":    {1, "a span of time that a person asks for must not end before it begins"},
 	"runtime/container/evidence.go":   {1, "an old empty cgroup goes; at worst that of a container that just begins"},

@@ -84,10 +84,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.after, "after", nil,
 		"start after the end of these `jobs`, such as J1,J2 or J:any; the suffix :ok (default) requires success, "+
 			":failed requires any other end, :any accepts both, :started or :started+10m requires a start")
-	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (today or tomorrow), 2026-11-24T08:00 "+
-		"or now+2h")
-	f.StringVar(&s.deadline, "deadline", "", "latest end of the job, such as 08:00 or now+4h; a waiting job is cancelled "+
-		"when it could no longer end in time")
+	s.addMoments(f)
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "maximum run time of an attempt, such as 24h or 24:00:00")
 	f.Var(&s.restarts, "restarts", "maximum `number` of restarts after a failure (default 0); the value never also "+
 		"forbids a new attempt after the loss of a node")
@@ -489,4 +486,12 @@ func jobsWithSources(name string, data []byte) ([]*messages.JobSpec, []map[strin
 			"%s is neither a script nor a job file: a job file starts with `apiVersion: synapse/v1`", name)
 	}
 	return nil, nil, refusedFile(name, problems)
+}
+
+// addMoments adds the flags with a time of day.
+func (s *specFlags) addMoments(f *pflag.FlagSet) {
+	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (today or tomorrow), 2026-11-24T08:00 "+
+		"or now+2h")
+	f.StringVar(&s.deadline, "deadline", "", "latest end of the job, such as 08:00 or now+4h; a waiting job is cancelled "+
+		"when it could no longer end in time")
 }

@@ -18,7 +18,8 @@ var covered = []struct{ message, fields string }{
 	{"DryRun", "principal allow_infeasible exempt groups"},
 	{"JobSpec", "name labels priority priority_zero gang each gpu_type shm_bytes topology node_selector command workdir " +
 		"env time_limit_ms prepare_timeout_ms stop restart lost_grace_ms stop_when_lost_ms limits_required nodes exclude " +
-		"disk_bytes submit_dir script network begin_unix_ms deadline_unix_ms launcher warn checkpoint after array element not_preemptible " +
+		"disk_bytes submit_dir script network begin_unix_ms deadline_unix_ms launcher " +
+		"warn checkpoint after array element not_preemptible " +
 		"checkpoint_ms secrets title progress hang"},
 	{"SubmitJobRequest", "id min_cpu min_memory min_gpu"},
 	{"ReadScript", "principal digest"},

@@ -156,11 +156,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("After", afterWords(r))
 	p.timed("Begin", ahead(spec.GetBeginUnixMs(), s.NowMs))
 	p.timed("Deadline", ahead(spec.GetDeadlineUnixMs(), s.NowMs))
-	lasts := limit(spec.GetTimeLimitMs())
-	if r.GetLimitByDefault() {
-		lasts += " (by default)"
-	}
-	p.line("Time limit", lasts)
+	p.line("Time limit", timeLimit(r))
 	p.timed("Warned", warned(j))
 	if spec.GetNotPreemptible() {
 		p.line("Preemptible", "no: uses only the quota of its queue")
@@ -472,4 +468,13 @@ func ExitCode(r *messages.JobRecord) int {
 		}
 	}
 	return 1
+}
+
+// timeLimit returns the time limit of a job.
+func timeLimit(r *messages.JobRecord) string {
+	lasts := limit(r.GetSpec().GetTimeLimitMs())
+	if r.GetLimitByDefault() {
+		lasts += " (by default)"
+	}
+	return lasts
 }

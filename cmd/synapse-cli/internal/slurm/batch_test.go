@@ -130,14 +130,15 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDeadline checks that --deadline becomes the deadline of the job, and that a job which missed it has Slurm's state,
-// as a waiting job, and in the history. A user cannot forge the state by the reason of a cancel.
+// TestDeadline checks that --deadline becomes the deadline of the job, and that a job which missed it has Slurm's
+// state, also in the history. A user cannot forge the state by the reason of a cancel.
 func TestDeadline(t *testing.T) {
 	spec, _, err := batch("", "--deadline=2100-01-02T03:04:05Z", "-t", "10", "--wrap", "true")
 	if err != nil || spec.GetDeadlineUnixMs() != time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC).UnixMilli() {
 		t.Fatalf("deadline %d: %v", spec.GetDeadlineUnixMs(), err)
 	}
-	if _, _, err := batch("", "--deadline=someday", "--wrap", "true"); err == nil || !strings.Contains(err.Error(), "--deadline") {
+	_, _, err = batch("", "--deadline=someday", "--wrap", "true")
+	if err == nil || !strings.Contains(err.Error(), "--deadline") {
 		t.Errorf("someday: %v", err)
 	}
 	outcome := messages.OutcomeOfDeadline(spec.CannotEnd(spec.DeadlineUnixMs))

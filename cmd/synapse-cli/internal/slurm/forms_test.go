@@ -94,8 +94,8 @@ func TestForms(t *testing.T) {
 
 // FuzzFormats checks that each format is refused, or that each line has the width of its columns and is valid text.
 func FuzzFormats(f *testing.F) {
-	for _, text := range []string{"%.18i|%j%%", "%999999999999999i", "%.3j%2j", "JobID:4,Name:.3", "Name%-3,State%5", "%all",
-		"all", ",", ":", "%"} {
+	for _, text := range []string{"%.18i|%j%%", "%999999999999999i", "%.3j%2j", "JobID:4,Name:.3", "Name%-3,State%5",
+		"%all", "all", ",", ":", "%"} {
 		f.Add(text, "déjà vu")
 	}
 	f.Fuzz(func(t *testing.T, format, value string) {
