@@ -67,8 +67,12 @@ func (a *Accounts) appendTo(b []byte) []byte {
 	return b
 }
 
-// accepted reports whether at least one known node runs gangs under an account.
+// accepted reports whether at least one known node runs gangs under an account. Without any node, no account is
+// refused.
 func (f *Tree) accepted(as Account) bool {
+	if f.isEmpty() {
+		return true
+	}
 	for i := range f.kinds.all {
 		if k := &f.kinds.all[i]; k.members > 0 && k.accounts.Accept(as) {
 			return true

@@ -116,6 +116,9 @@ func (f *Tree) WayOut(g Gang, r *Refusal) string {
 	case NoSuchLevel:
 		return "known topology levels: " + listed(f.Levels())
 	case NoMatch:
+		if f.isEmpty() {
+			return "start synapse-node on a node, " + later
+		}
 		if f.speaks() < g.Vocabulary {
 			return "upgrade synapse-node on the nodes, " + later
 		}
@@ -148,6 +151,9 @@ func (f *Tree) unmet(g *Gang) string {
 	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" &&
 		!slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {
 		return nobody
+	}
+	if f.isEmpty() {
+		return noNode
 	}
 	if f.speaks() < g.Vocabulary {
 		return "no node agent is new enough to run it"
@@ -193,6 +199,14 @@ func (g *Gang) withoutGPUs() string {
 		return "no node with " + g.Selector[0].String() + " has a GPU"
 	}
 	return "no node has a GPU"
+}
+
+// noNode says why a gang fits nowhere in a cluster without nodes.
+const noNode = "no node has joined the cluster"
+
+// isEmpty reports whether no node is known.
+func (f *Tree) isEmpty() bool {
+	return !slices.ContainsFunc(f.kinds.all, func(k kind) bool { return k.members > 0 })
 }
 
 // speaks returns the newest vocabulary of any agent.

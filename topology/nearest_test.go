@@ -77,6 +77,23 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 	}
 }
 
+// TestNoNodes checks what a gang hears in a cluster without nodes, whatever it asks for.
+func TestNoNodes(t *testing.T) {
+	f := NewTree([]string{"rack"})
+	for _, g := range []Gang{
+		{Each: Resources{MilliCPU: 1000}}, {Each: Resources{MilliGPU: WholeGPU}, GPUType: "H100"},
+		{Each: Resources{MilliCPU: 1000}, Account: Account{Owner: "ann", Name: "ann"}},
+		{Each: Resources{MilliCPU: 1000}, Vocabulary: 3},
+	} {
+		g.Replicas = 1
+		var r Refusal
+		if _, ok := PlaceLent(f, &g, Lent{}, &r); ok || !strings.HasSuffix(r.String(), "; no node has joined the cluster") ||
+			f.WayOut(g, &r) != "start synapse-node on a node, or allow it to wait for nodes that join later" {
+			t.Errorf("%v: %s; %s", g, &r, f.WayOut(g, &r))
+		}
+	}
+}
+
 // TestNamedMachines checks that a gang uses only the named nodes, and that the explanation says which change would
 // help.
 func TestNamedMachines(t *testing.T) {

@@ -68,6 +68,9 @@ func (s *search) refuse(r *Refusal) {
 	}
 	if s.lens.tiers[0].total[0] == 0 {
 		r.Cause, r.Refused = NoMatch, !s.f.accepted(s.g.Account)
+		if s.f.isEmpty() {
+			r.Unmet = noNode
+		}
 		return
 	}
 	if s.widest > plan.racks() {
