@@ -3,8 +3,10 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/test/able/pace"
 )
 
 // This file tests that tasks of real processes save a checkpoint before they are stopped, and that users see that.
@@ -39,6 +41,16 @@ func TestSaved(t *testing.T) {
 	id = c.order(`trap : USR1; while :; do sleep 0.05; done`, "--checkpoint", "signal=USR1,grace=1s", "--grace", "1s")
 	c.await(id, "running")
 	c.cli("checkpoint", id, "--wait").wants(t, 1, "", "no acknowledgement of rank 0 on n1")
+	asked := time.Now()
+	c.cli("requeue", id, "--checkpoint").wants(t, 0, "attempt 1 is saving a checkpoint", "")
+	c.until(id, "stopped without an acknowledgement", func(s *messages.JobStatus) bool {
+		return s.GetRecord().GetRuns() == 2
+	})
+	if took := time.Since(asked); took < time.Second || took > time.Second+pace.Of(4*time.Second) {
+		t.Errorf("the attempt was stopped and the next one began %v after a request with a grace of 1s", took)
+	} else {
+		t.Logf("stopped and begun again %v after a request with a grace of 1s", took)
+	}
 	c.cli("cancel", id).wants(t, 0, "", "")
 	id = c.order("sleep 600", "--grace", "1s")
 	c.await(id, "running")
