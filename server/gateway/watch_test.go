@@ -64,7 +64,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("told that it runs, and it is %q", p)
 	}
 	again := d.watches(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true})
-	for i, want := range []string{"job " + one + " running on n1", "node n1 up, with 64 CPUs and 8 GPUs",
+	for i, want := range []string{"node n1 up, with 64 CPUs and 8 GPUs", "job " + one + " running on n1",
 		"all that there was has been told"} {
 		if e := d.event(again); e.Text != want || e.Synced != (i == 2) {
 			t.Errorf("present: %v, and not %q", e, want)
