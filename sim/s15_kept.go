@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader"
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/policy/estimate"
+	"github.com/yi-json/synapse/topology/suspicion"
 )
 
 // This file holds the second half of S15: at rest, with all jobs finished, no map and no list of any actor holds
@@ -35,6 +36,10 @@ var keeps = []keep{
 	{"Mirror.finished.order", func(_ *bounded, w *World, _ *process) int { return w.constants.MirrorFinished }},
 	// The last events, for watchers that reconnect.
 	{"Mirror.watch.last", func(*bounded, *World, *process) int { return 1_000 }},
+	// The failures that count against nodes, for two weeks.
+	{"Scheduler.suspects.docket", func(_ *bounded, w *World, _ *process) int {
+		return (1 + suspicion.MaxFailures) * len(w.machines)
+	}},
 	// Changed shelves since the last look of the lenses: at most changeLimit in topology.
 	{"Scheduler.view.tree.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// Labels for selecting each node: its places, and the two networks that its agent announces.

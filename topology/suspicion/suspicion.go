@@ -32,8 +32,8 @@ const (
 	suspectAfter, suspectWeight = 2, fresh * 3 / 2
 	guiltyAfter, guiltyWeight   = 3, fresh * 5 / 2
 
-	// maxFailures limits the failures that are kept for one node.
-	maxFailures = 32
+	// MaxFailures limits the failures that are kept for one node.
+	MaxFailures = 32
 
 	// FirstRest is the time for which a node is backed off at first, and MostRest limits it. It doubles each time.
 	FirstRest = 24 * time.Hour
@@ -76,7 +76,7 @@ func (d *Docket) Note(node topology.NodeID, f Failure) {
 	}
 	d.Withdraw(f.Attempt)
 	all := append(d.nodes[node], f)
-	for len(all) > maxFailures || f.AtNs-all[0].AtNs >= gone*int64(HalfLife) {
+	for len(all) > MaxFailures || f.AtNs-all[0].AtNs >= gone*int64(HalfLife) {
 		delete(d.by, all[0].Attempt)
 		all = all[1:]
 	}

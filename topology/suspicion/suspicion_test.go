@@ -100,7 +100,7 @@ func TestForgets(t *testing.T) {
 	for i := range int64(1000) {
 		failed(d, "n", fmt.Sprint("j", i), fmt.Sprint("o", i%2), i*hour)
 	}
-	if len(d.nodes["n"]) > maxFailures || len(d.by) > maxFailures {
+	if len(d.nodes["n"]) > MaxFailures || len(d.by) > MaxFailures {
 		t.Errorf("it keeps %d failures and %d attempts", len(d.nodes["n"]), len(d.by))
 	}
 	if a, b, c, e := d.Rest("n"), d.Rest("n"), d.Rest("n"), d.Rest("n"); a != FirstRest || b != 2*FirstRest ||
