@@ -22,7 +22,7 @@ import (
 // This file tests that a PyTorch gang that restarts in place survives the end of its processes.
 
 var (
-	killCount = flag.Int("kills", 2, "how often TestKilledTraining kills a process; 10 for its figures")
+	killCount = flag.Int("kills", 1, "how often TestKilledTraining kills a process; 10 for its figures")
 	killEvery = flag.Duration("kill-every", 3*time.Second, "how long the gang trains before each; 1m for its figures")
 )
 

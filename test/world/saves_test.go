@@ -19,7 +19,7 @@ import (
 
 // This file tests that a PyTorch gang that saves on request loses no work to preemptions.
 
-var preemptions = flag.Int("preemptions", 5, "how often TestPreemptedTraining preempts the gang; 20 for its figures")
+var preemptions = flag.Int("preemptions", 3, "how often TestPreemptedTraining preempts the gang; 20 for its figures")
 
 const guestQueues = "apiVersion: synapse/v1\nkind: Queues\ndefault: guest\nqueues:\n" +
 	"- {name: guest, preemption: {minRuntime: 0s}}\n" +

@@ -357,9 +357,12 @@ function changed(before) {
 }
 
 let pending, later, frame;
-function due() { // the map redraws once per frame, other views at most five times per second
+// due redraws the map once per frame, and other views at most five times per second. In a playback, the map shows each
+// moment at once.
+function due() {
   if (shown.view === "map" && map) {
-    frame ??= requestAnimationFrame(() => { frame = undefined; map?.update(); });
+    if (played || page.state !== live) map.update();
+    else frame ??= requestAnimationFrame(() => { frame = undefined; map?.update(); });
     return later ??= setTimeout(() => { later = undefined; if (map) paintMap(); }, 200);
   }
   if (shown.view === "over" && !page.state.barred) return; // the stream does not contain these sums
