@@ -43,7 +43,7 @@ func TestHeirOfManyNodes(t *testing.T) {
 	}
 }
 
-// restartsOnce runs a gang on all nodes, of which one rank fails once. It returns the time from the message
+// restartsOnce runs a gang on all nodes. One of its ranks fails once. It returns the time from the message
 // about the exit until the last node says that its task runs.
 func (w *World) restartsOnce(t *testing.T, machines int) time.Duration {
 	t.Helper()

@@ -25,15 +25,15 @@ var wallUses = map[string]wallUse{
 	"actors/leader/job/begin.go":          {4, "the same: the Job looks again when the time has come, or at its deadline"},
 	"actors/leader/scheduler/check.go":    {1, "that a job does not begin too far ahead"},
 	"actors/leader/job/job.go":            {2, "when a run started and ended, as people see it"},
-	"actors/leader/job/facts.go":          {2, "the same of an exit that nobody saw"},
+	"actors/leader/job/facts.go":          {2, "the same for an exit that no message reported"},
 	"actors/leader/job/hang.go":           {1, "since when a rank has stopped, as people see it"},
 	"actors/leader/job/heir.go":           {1, "when a restart in place was committed, as people see it"},
 	"actors/leader/job/outcome.go":        {2, "a job's end and how long it ran, as people see it"},
 	"actors/leader/job/saving.go":         {3, "when a checkpoint was requested, saved and due, as people see it"},
-	"actors/leader/job/update.go":         {1, "when somebody asked for a change, as people see it"},
+	"actors/leader/job/update.go":         {1, "when a user asked for a change, for display"},
 	"actors/leader/scheduler/queues.go":   {1, "when queues were applied, as people see it"},
 	"actors/leader/scheduler/suspects.go": {2, "when a failure was, and when a back-off ends, as people see it"},
-	"actors/leader/job/wishes.go":         {2, "when somebody asked for something, as people see it"},
+	"actors/leader/job/wishes.go":         {2, "when a user asked for something, for display"},
 	"actors/leader/job/write.go":          {4, "when a run was committed and ended, as people see it"},
 	"cluster/identity/external_files.go": {
 		2, "by its time a file is known to be another one than before",
@@ -57,10 +57,10 @@ var wallUses = map[string]wallUse{
 		1, "when an ended job began: another begins some minutes after that, and begin.go waits for it",
 	},
 	"actors/leader/array/update.go": {
-		2, "when somebody asked for something, as people see it; and that a begin is not too far ahead, as begin.go",
+		2, "when a user asked for something, for display; and that a begin is not too far ahead, as begin.go",
 	},
 	"actors/leader/array/wishes.go": {
-		2, "when somebody asked for something, as people see it",
+		2, "when a user asked for something, for display",
 	},
 	"actors/mirror/words.go": {
 		4, "in how long a job is tried again and that it begins later, as people see it; a span of two times of one clock",

@@ -146,7 +146,7 @@ func TestProgressedIsWhole(t *testing.T) {
 	}
 }
 
-// BenchmarkProgressShown measures one report about one of 1,000 jobs while somebody watches the progress of all. Each
+// BenchmarkProgressShown measures one report about one of 1,000 jobs while a client watches the progress of all. Each
 // report has 8 ranks. The share of a core is for one report of each job in 10 s.
 func BenchmarkProgressShown(b *testing.B) {
 	now := actors.Instant(1e12)

@@ -92,8 +92,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestUnevenSteps checks that gangs whose ranks are slow in turn, for fewer than 20 steps each, name nobody, and that a
-// rank which is slow on average is named although its steps are uneven.
+// TestUnevenSteps checks that no rank is named if one rank after another is slow for fewer than 20 steps. A rank that
+// is slow on average is named, although its steps are uneven.
 func TestUnevenSteps(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))

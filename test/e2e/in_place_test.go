@@ -70,8 +70,8 @@ var (
 	inPlaceRounds = flag.Int("in-place-rounds", 1, "gangs of TestInPlaceFast; 20 for its figures")
 )
 
-// TestInPlaceFast measures gangs of which one rank fails. All ranks run again within a time that also a loaded machine
-// keeps, with the same GPUs, and in containers with what they wrote to their root.
+// TestInPlaceFast measures gangs with one rank that fails. All ranks run again in a time that a loaded machine keeps
+// too, with the same GPUs, and in containers with what they wrote to their root.
 func TestInPlaceFast(t *testing.T) { eachDriver(t, inPlaceFast) }
 
 func inPlaceFast(t *testing.T, c *cluster) {

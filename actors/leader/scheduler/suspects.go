@@ -30,7 +30,7 @@ const (
 )
 
 type (
-	// restEnds asks whether the back-off of a suspected node is over.
+	// restEnds is the timer of the back-off of a suspected node.
 	restEnds struct{ Node topology.NodeID }
 	// tidySuspects forgets failures that no longer count.
 	tidySuspects struct{}

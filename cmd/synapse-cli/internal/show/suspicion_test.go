@@ -35,7 +35,8 @@ func TestSuspicion(t *testing.T) {
 		t.Error("a reason steers the terminal")
 	}
 	object, _ := json.Marshal(nodeObject(n))
-	if !strings.Contains(string(object), `"suspicion":{"suspected":true,"failures":[{"job":"j1","owner":"ann","class":"gpu"`) {
+	if !strings.Contains(string(object), `"suspicion":{"suspected":true,`+
+		`"failures":[{"job":"j1","owner":"ann","class":"gpu"`) {
 		t.Errorf("%s", object)
 	}
 }
