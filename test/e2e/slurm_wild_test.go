@@ -18,7 +18,7 @@ import (
 // test ./test/e2e -run TestSlurmWild -update` writes that file.
 
 const (
-	wildScripts = "../../cmd/synapse-cli/internal/slurm/testdata/wild"
+	wildScripts = "../../cmd/internal/slurm/testdata/wild"
 	wildRan     = "testdata/slurm.txt"
 	// wildPatience bounds one script on a busy host.
 	wildPatience = 2 * time.Minute

@@ -244,13 +244,13 @@ func exportable(name string) bool {
 		(name[0] < '0' || name[0] > '9')
 }
 
-// Container describes the container of a job for its environment. Package slurm of synapse-cli sets it.
+// Container describes the container of a job for its environment. Package slurm sets it.
 type Container struct {
 	Image     string
 	Variables func(set map[string]string) // changes the exported variables
 }
 
-// Job is the job that sbatch submits, without the parts that only package slurm of synapse-cli knows.
+// Job is the job that sbatch submits, without the parts that only package slurm knows.
 type Job struct {
 	Queue, Name, Title, User string
 	GPUType, SubmitDir       string

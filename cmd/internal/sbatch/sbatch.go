@@ -1,5 +1,5 @@
 // Package sbatch reads the options of sbatch and of its scripts, and converts them into a job. It needs no messages, so
-// that the small program synapse-submit uses the same code as synapse-cli. Package slurm of synapse-cli adds the
+// that the small program synapse-submit uses the same code as synapse-cli. Package slurm adds the
 // options that need more: arrays, dependencies, containers and steps.
 package sbatch
 

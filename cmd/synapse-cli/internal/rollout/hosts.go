@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/messages/renamed"
 	"github.com/yi-json/synapse/messages/spelling"
 )

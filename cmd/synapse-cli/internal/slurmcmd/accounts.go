@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 )
 
 // This file implements `sacctmgr list` and `sshare`, which show the accounts that a user may name.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm"
 )
 
 // This file tests that the page of Slurm's options agrees with what the commands say about their options.

@@ -12,8 +12,8 @@ import (
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
+	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/server/api"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	client "github.com/yi-json/synapse/clients/go"
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 )
 

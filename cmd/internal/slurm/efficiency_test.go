@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm"
 )
 
 // TestReport checks the report of seff for a finished job, and the warning for a job that still runs.
