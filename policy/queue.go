@@ -281,7 +281,7 @@ func (g *group) wanted(view *topology.Tree) topology.Gang {
 func (g *group) own() topology.Lent {
 	for _, e := range g.jobs {
 		if e.promised != nil {
-			return topology.Lent{Of: []topology.KeepID{e.promised.keep, e.promised.keep.Former()}}
+			return e.own()
 		}
 	}
 	return topology.Lent{}

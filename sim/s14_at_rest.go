@@ -122,6 +122,9 @@ func (c *atRest) jobs(w *World, p *process) {
 func (c *atRest) machine(w *World, p *process, m *machine) {
 	free, why, tenants := p.leader.View(m.id)
 	books := m.proc.node.Ledger().Capacity()
+	if p.leader.Resting(m.id) { // L2 checks that it rests only while no job needs it
+		why = ""
+	}
 	if why != "" || tenants != len(m.proc.node.Ledger().Allocations()) || !free.Equal(books) {
 		c.violate(w, "the view of %s has %+v free, %d tenants, unschedulable %q; its ledger has %+v and %d allocations",
 			m.address, free, tenants, why, books, len(m.proc.node.Ledger().Allocations()))

@@ -123,7 +123,10 @@ func (m *machine) pardon() {
 
 // backOffEnds returns when the node's back-off ends; 0 means that it is not backed off.
 func (m *machine) backOffEnds() int64 {
-	ends := int64(m.rest.ends)
+	ends := int64(0)
+	if why, _ := m.outage(false); why == outageBackedOff {
+		ends = int64(m.rest.ends)
+	}
 	if m.room.BackedOff() != "" {
 		ends = max(ends, int64(m.returns))
 	}

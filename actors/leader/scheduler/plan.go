@@ -48,6 +48,7 @@ func (s *Scheduler) pass(ctx actor.Context) {
 	s.noteWaiting(d.Joined)
 	s.tellWaiting(ctx, d.Joined)
 	s.tellStarts(ctx)
+	s.needLater(ctx)
 	s.p.Host.Took(TookPass, s.p.Clock.Now().Since(now))
 }
 

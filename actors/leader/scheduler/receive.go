@@ -81,6 +81,7 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[greetAgain]((*Scheduler).onGreetAgain),
 	actors.OnBare[uidDue]((*Scheduler).onUIDDue),
 	actors.On[restEnds]((*Scheduler).onRestEnds),
+	actors.OnBare[restsNeeded]((*Scheduler).onRestsNeeded),
 	actors.On[tidySuspects]((*Scheduler).onTidySuspects),
 	actors.On[endBackOff]((*Scheduler).onBackOffEnds),
 	actors.On[drainDue]((*Scheduler).onDrainDue),

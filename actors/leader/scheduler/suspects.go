@@ -10,16 +10,20 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 	"github.com/yi-json/synapse/topology/suspicion"
 )
 
 // This file owns the suspicion against nodes that cause failures of jobs. Package suspicion decides. Big gangs avoid
-// suspected nodes, and a node with more failures gets no new work for a day or longer. Nothing of this is on disk: a
-// new leader begins without suspicion, as it begins without backoffs.
+// suspected nodes, and a node with more failures rests: it gets no new work for a day or longer, or until a waiting job
+// needs it. Nothing of this is on disk: a new leader begins without suspicion, as it begins without backoffs.
 
 // CountLemons counts the nodes that were backed off because they cause failures.
 const CountLemons = "scheduler.lemons"
+
+// CountLemonsNeeded counts those of them that a waiting job needed before their time was over.
+const CountLemonsNeeded = "scheduler.lemons_needed"
 
 const (
 	// restShare limits the nodes that are backed off for this reason or closed by the leader: one in ten nodes of a GPU
@@ -27,20 +31,27 @@ const (
 	restShare = 10
 	// tidyEvery is the interval at which failures are forgotten.
 	tidyEvery = time.Hour
+	// neededAfter is the time between a pass that leaves jobs waiting and the check whether they need a resting node. It
+	// limits the cost of the checks.
+	neededAfter = 5 * time.Second
 )
 
 type (
 	// restEnds is the timer of the back-off of a suspected node.
 	restEnds struct{ Node topology.NodeID }
+	// restsNeeded is the timer of the check whether waiting jobs need resting nodes.
+	restsNeeded struct{}
 	// tidySuspects forgets failures that no longer count.
 	tidySuspects struct{}
 )
 
 // suspects holds the failures by node.
 type suspects struct {
-	docket suspicion.Docket
-	named  []topology.NodeID // the nodes that are suspected
-	tidies bool              // a tidySuspects is on its way
+	docket  suspicion.Docket
+	named   []topology.NodeID // the nodes that are suspected
+	tidies  bool              // a tidySuspects is on its way
+	resting []*machine        // the nodes that rest, in the order of their begins
+	checks  bool              // a restsNeeded is on its way
 }
 
 // rest is the back-off of a suspected node.
@@ -79,6 +90,7 @@ func (s *nodeTable) rest(ctx actor.Context, who *machine) {
 			"ends the backoff", len(counted), who.id),
 		ends: s.p.Clock.Now().Plus(took), wall: s.p.Clock.WallMs() + took.Milliseconds(),
 	}
+	s.suspects.resting = append(s.suspects.resting, who)
 	s.p.Host.Count(CountLemons, 1)
 	s.p.Log.Info("SUSPECT: %s takes no new work for %s: %s", who.id, took, who.rest.why)
 	s.p.Clock.After(took, ctx.Self(), restEnds{who.id})
@@ -100,14 +112,83 @@ func (s *capacity) onRestEnds(ctx actor.Context, m restEnds) {
 	if who == nil || who.rest.why == "" || s.p.Clock.Now() < who.rest.ends {
 		return
 	}
-	who.rest = rest{}
+	s.endRest(who)
 	s.refresh(ctx, who)
+}
+
+func (s *nodeTable) endRest(m *machine) {
+	m.rest = rest{}
+	s.suspects.resting = slices.DeleteFunc(s.suspects.resting, func(o *machine) bool { return o == m })
+}
+
+// needLater schedules the check whether waiting jobs need resting nodes.
+func (s *Scheduler) needLater(ctx actor.Context) {
+	if !s.suspects.checks && len(s.suspects.resting) > 0 && s.queue.Len() > 0 {
+		s.suspects.checks = true
+		s.p.Clock.After(neededAfter, ctx.Self(), restsNeeded{})
+	}
+}
+
+// onRestsNeeded ends the rest of each node that a waiting job needs. The failures of the node still count, so the next
+// one makes it rest again.
+func (s *Scheduler) onRestsNeeded(ctx actor.Context) {
+	s.suspects.checks = false
+	if !s.states.In(schedulerLeading) {
+		return
+	}
+	for _, m := range slices.Clone(s.suspects.resting) {
+		if job := s.awaits(m); job != "" {
+			s.needed(ctx, m, job)
+		}
+	}
+	nodes := make([]topology.NodeID, 0, len(s.suspects.resting))
+	for _, m := range s.suspects.resting {
+		if m.onlyRests() {
+			nodes = append(nodes, m.id)
+		}
+	}
+	if len(nodes) == 0 {
+		return
+	}
+	job, needed := s.queue.Needs(s.view.Tree(), nodes, s.isBarred)
+	for _, n := range needed {
+		s.needed(ctx, s.machines[n], job)
+	}
+}
+
+// needed ends the rest of a node, because a waiting job needs it.
+func (s *Scheduler) needed(ctx actor.Context, m *machine, job topology.JobID) {
+	s.p.Log.Info("SUSPECT: %s takes new work before %s are over, because job %s needs it", m.id,
+		m.rest.ends.Since(s.p.Clock.Now()), job)
+	s.p.Host.Count(CountLemonsNeeded, 1)
+	s.endRest(m)
+	s.refresh(ctx, m)
+}
+
+// awaits returns a job whose planned start is the end of a node's rest, or "".
+func (s *planning) awaits(m *machine) topology.JobID {
+	if p, is := s.planner.(*policy.Judgement); is {
+		return p.Awaits(m.id, int64(m.rest.ends))
+	}
+	return ""
+}
+
+// isBarred reports whether a limit of its queue keeps a job waiting.
+func (s *planning) isBarred(job topology.JobID) bool {
+	p, is := s.planner.(*policy.Judgement)
+	return is && p.Over(job) != nil
+}
+
+// onlyRests reports whether a node would take new work if it did not rest.
+func (m *machine) onlyRests() bool {
+	why, _ := m.outage(false)
+	return why == outageBackedOff && m.room.BackedOff() == ""
 }
 
 // believeAgain forgets the failures of a node, because an operator has made it schedulable or has removed it.
 func (s *nodeTable) believeAgain(m *machine) {
 	s.suspects.docket.Acquit(m.id)
-	m.rest = rest{}
+	s.endRest(m)
 	s.suspects.named = slices.DeleteFunc(s.suspects.named, func(id topology.NodeID) bool { return id == m.id })
 	s.view.Tree().SetSuspects(s.suspects.named)
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
+	"github.com/yi-json/synapse/topology/belief"
 	"github.com/yi-json/synapse/topology/suspicion"
 )
 
@@ -26,7 +28,7 @@ type court struct {
 func newCourt(t *testing.T, nodes int) *court {
 	c := &court{t: t, clock: &leadertest.Clock{At: 100e9}, shown: map[string]*messages.NodeStatus{}}
 	p := leadertest.Ports()
-	p.Clock = c.clock
+	p.Clock, p.Planner, p.Settings = c.clock, nil, policy.DefaultSettings()
 	c.s = New(p, Makers{}).(*Scheduler)
 	c.s.peers, c.s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	c.s.owners.see("ann")
@@ -119,6 +121,87 @@ func TestLemonsAreFew(t *testing.T) {
 		}
 		if off != want {
 			t.Errorf("%d of %d nodes are backed off, want %d", off, nodes, want)
+		}
+	}
+}
+
+// newIdleCourt returns a court with a leader and 8 free GPUs per node.
+func newIdleCourt(t *testing.T, nodes int) *court {
+	c := newCourt(t, nodes)
+	c.s.states.Become("loaded", schedulerRecovering)
+	c.s.states.Become("all heard", schedulerLeading)
+	for _, m := range c.s.order {
+		m.record.Announcement.Total = &messages.Resources{MilliCpu: 64_000, MilliGpu: 8000}
+		m.room.Report(belief.Books{Version: 1, Free: topology.Capacity{MilliCPU: 64_000, WholeGPUs: 8}})
+		c.s.view.Join(m.room, m.describe(nil), m.standing())
+		c.s.view.Settle(m.room, m.standing())
+	}
+	return c
+}
+
+// TestRestEndsForPlannedStart checks that a node rests no longer if that would delay a planned start: a job needs the
+// complete node, of which another job uses a half for an hour.
+func TestRestEndsForPlannedStart(t *testing.T) {
+	c := newIdleCourt(t, 20)
+	for _, owner := range []string{"ann", "bob", "ann"} {
+		c.fails("n3", owner)
+	}
+	who, ends := c.s.machines["n3"], int64(c.clock.At.Plus(time.Hour))
+	half := topology.Resources{MilliCPU: 1000, MilliGPU: 4000}
+	token := topology.Token{Epoch: 1, Counter: 99}
+	who.room.Report(belief.Books{
+		Version: 2, Free: topology.Capacity{MilliCPU: 63_000, WholeGPUs: 4},
+		Allocations: []belief.Allocation{{Token: token, Committed: true}},
+	})
+	who.room.Lodge(&belief.Lodger{Token: token, Job: "j-runs", Stay: &belief.Stay{Hard: ends, Likely: ends}}, half)
+	c.s.refresh(&leadertest.Context{Said: &[]leadertest.Letter{}}, who)
+	c.s.queue.Add(policy.Waiting{Job: "j-waits", Gang: topology.Gang{
+		Replicas: 1, Each: topology.Resources{MilliCPU: 1000, MilliGPU: 8000}, Only: []topology.NodeID{"n3"},
+	}})
+	if c.s.planner.Plan(c.s.view.Tree(), c.s.queue, int64(c.clock.At)); who.rest.why == "" {
+		t.Fatal("n3 does not rest")
+	}
+	if c.hears(restsNeeded{}); who.rest.why != "" {
+		t.Errorf("n3 rests until %d, and delays a job until then", who.rest.ends)
+	}
+}
+
+// TestRestEndsForWaitingJob checks that a node rests only while no waiting job needs it: neither a job that names the
+// node, nor a gang of all nodes.
+func TestRestEndsForWaitingJob(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		gang    topology.Gang
+		drained bool
+		rests   bool
+	}{
+		{"a job of one GPU", topology.Gang{Replicas: 1}, false, true},
+		{"a job that names it", topology.Gang{Replicas: 1, Only: []topology.NodeID{"n3"}}, false, false},
+		{"a job that names it while it is drained", topology.Gang{Replicas: 1, Only: []topology.NodeID{"n3"}}, true, true},
+		{"a gang of 19 nodes", topology.Gang{Replicas: 19 * 8}, false, true},
+		{"a gang of 20 nodes", topology.Gang{Replicas: 20 * 8}, false, false},
+	} {
+		c := newIdleCourt(t, 20)
+		for _, owner := range []string{"ann", "bob", "ann"} {
+			c.fails("n3", owner)
+		}
+		if x.drained {
+			c.s.machines["n3"].record.Drained = &messages.Deed{By: &messages.Principal{Name: "root"}}
+		}
+		c.hears(restsNeeded{})
+		if c.shown["n3"].Closed == "" {
+			t.Fatalf("%s: the rest ends although no job waits", x.name)
+		}
+		x.gang.Each = topology.Resources{MilliCPU: 1000, MilliGPU: 1000}
+		c.s.queue.Add(policy.Waiting{Job: "j-waits", Gang: x.gang})
+		c.hears(restsNeeded{})
+		s := c.shown["n3"]
+		if rests := s.Suspicion.BackedOffUntilUnixMs > 0; rests != x.rests || !s.Suspicion.Suspected ||
+			len(s.Suspicion.Failures) != 3 || (len(c.s.suspects.resting) > 0) != x.rests {
+			t.Errorf("%s waits: %v", x.name, s)
+		}
+		if ends := c.s.machines["n3"].backOffEnds(); (ends > 0) != (x.rests && !x.drained) {
+			t.Errorf("%s waits: the horizon knows the end %d", x.name, ends)
 		}
 	}
 }

@@ -20,6 +20,12 @@ func (s *nodeTable) View(id topology.NodeID) (free topology.Capacity, closed str
 	return free, m.closed(), len(m.room.Tenants())
 }
 
+// Resting reports whether a node gets no new work only because its failures count against it.
+func (s *nodeTable) Resting(id topology.NodeID) bool {
+	m := s.machines[id]
+	return m != nil && m.onlyRests()
+}
+
 // Size returns the total capacity of a node in the leader's view, without devices that are out of service. The planner
 // never uses more, whatever is free.
 func (s *nodeTable) Size(id topology.NodeID) topology.Resources {
