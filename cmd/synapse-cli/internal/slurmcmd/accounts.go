@@ -8,6 +8,7 @@ import (
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )
 
@@ -55,7 +56,7 @@ func (a *CLI) associations(ctx context.Context, c *client.Client, o *association
 		}
 	}
 	jobs, err := a.accounts(ctx, c, &accountFlags{since: "1970-01-01T00:00", allUsers: true,
-		choice: choice{users: strings.Join(users, ",")}})
+		choice: choice{Choice: query.Choice{Users: strings.Join(users, ",")}}})
 	if err != nil {
 		return nil, err
 	}

@@ -3,13 +3,13 @@ package slurmcmd
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
@@ -83,13 +83,7 @@ func (a *CLI) scontrolJSON(words []string) error {
 				return err
 			}
 			return answerJSON(ctx, a, c, "nodes", all, func(m *slurm.Machine) map[string]any {
-				var names []string
-				for _, p := range partitions {
-					if slices.ContainsFunc(p.Machines, func(own *slurm.Machine) bool { return own.Name == m.Name }) {
-						names = append(names, p.Name)
-					}
-				}
-				return m.Object(names)
+				return m.Object(query.PartitionsOf(m, partitions))
 			})
 		case "partition", "partitionname":
 			all, err := a.partitions(ctx, c, name)

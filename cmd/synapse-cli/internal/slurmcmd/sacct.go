@@ -14,6 +14,7 @@ import (
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
@@ -31,13 +32,13 @@ type accountFlags struct {
 // flags adds the options of sacct.
 func (o *accountFlags) flags(f *pflag.FlagSet) {
 	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
-	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
-	f.VarP(slurm.List{To: &o.users}, "uid", "", "")
-	f.VarP(slurm.List{To: &o.names}, "name", "", "")
-	f.VarP(slurm.List{To: &o.partitions}, "partition", "r", "")
-	f.VarP(slurm.List{To: &o.choice.accounts}, "accounts", "A", "")
-	f.VarP(slurm.List{To: &o.qos}, "qos", "q", "")
-	f.VarP(slurm.List{To: &o.wckeys}, "wckeys", "W", "")
+	f.VarP(slurm.List{To: &o.Users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.Users}, "uid", "", "")
+	f.VarP(slurm.List{To: &o.Names}, "name", "", "")
+	f.VarP(slurm.List{To: &o.Partitions}, "partition", "r", "")
+	f.VarP(slurm.List{To: &o.choice.Accounts}, "accounts", "A", "")
+	f.VarP(slurm.List{To: &o.QOS}, "qos", "q", "")
+	f.VarP(slurm.List{To: &o.WCKeys}, "wckeys", "W", "")
 	f.VarP(slurm.List{To: &o.states}, "state", "s", "")
 	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "N", "")
 	f.StringVarP(&o.format, "format", "o", "", "")
@@ -135,8 +136,8 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 			return nil, err
 		}
 	}
-	if o.users == "" && !o.allUsers && o.jobs == "" {
-		if o.users, err = a.me(ctx, c); err != nil {
+	if o.Users == "" && !o.allUsers && o.jobs == "" {
+		if o.Users, err = a.me(ctx, c); err != nil {
 			return nil, err
 		}
 	}
@@ -151,13 +152,13 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 	var all []*slurm.Entry
 	past := map[string]bool{}
 	keep := func(e *slurm.Entry) {
-		if o.has(e) && (len(named) == 0 || named.has(e)) && (len(states) == 0 || slices.Contains(states, e.State)) {
+		if o.Has(e) && (len(named) == 0 || named.has(e)) && (len(states) == 0 || slices.Contains(states, e.State)) {
 			all = append(all, e)
 		}
 	}
 	ask := &messages.History{SinceUnixMs: sinceMs, UntilUnixMs: untilMs}
-	if !strings.Contains(o.users, ",") {
-		ask.Owner = o.users // the scheduler filters one user; for several it sends all
+	if !strings.Contains(o.Users, ",") {
+		ask.Owner = o.Users // the scheduler filters one user; for several it sends all
 	}
 	_, err = c.Past(ctx, ask, 0, func(reply *messages.HistoryReply) error {
 		for _, p := range reply.GetJobs() {
@@ -169,17 +170,17 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 	if err != nil {
 		return nil, err
 	}
+	jobs = slices.DeleteFunc(jobs, func(j *messages.JobStatus) bool {
+		return past[j.GetRecord().GetId()] || j.GetRecord().GetState().Terminal() || untilMs != 0
+	})
+	if err := query.Place(ctx, c, jobs); err != nil {
+		return nil, err
+	}
 	for _, j := range jobs {
-		if !past[j.GetRecord().GetId()] && !j.GetRecord().GetState().Terminal() && untilMs == 0 {
-			e, err := placed(ctx, c, j, slurm.Of(j, now.UnixMilli()))
-			if err != nil {
-				return nil, err
-			}
-			keep(e)
-		}
+		keep(slurm.Of(j, now.UnixMilli()))
 	}
 	slices.SortStableFunc(all, func(x, y *slurm.Entry) int { return cmp.Compare(x.SubmitMs, y.SubmitMs) })
-	if all, err = onNodes(all, o.nodes); err != nil {
+	if all, err = o.onNodes(all); err != nil {
 		return nil, err
 	}
 	return all, named.met()
@@ -203,7 +204,7 @@ func accountsOf(ctx context.Context, c *client.Client, list string) (all account
 		}
 		n := &account{Scope: s}
 		if s.Elements() {
-			job, err := numbering(c)(ctx, s.Job)
+			job, err := query.Find(c)(ctx, s.Job)
 			if err == nil {
 				n.known = true
 				_, err = c.Scope(ctx, word, func(context.Context, string) (*messages.JobStatus, error) { return job, nil })

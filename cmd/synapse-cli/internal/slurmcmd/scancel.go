@@ -30,15 +30,15 @@ func (a *CLI) scancel(words []string) error {
 	var send slurm.Signal
 	name := ""
 	f := slurmFlags("scancel")
-	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
-	f.VarP(slurm.List{To: &o.names}, "name", "n", "")
-	f.VarP(slurm.List{To: &o.names}, "jobname", "", "")
-	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
+	f.VarP(slurm.List{To: &o.Users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.Names}, "name", "n", "")
+	f.VarP(slurm.List{To: &o.Names}, "jobname", "", "")
+	f.VarP(slurm.List{To: &o.Partitions}, "partition", "p", "")
 	f.VarP(slurm.List{To: &o.states}, "state", "t", "")
-	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
+	f.VarP(slurm.List{To: &o.Accounts}, "account", "A", "")
 	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "w", "")
-	f.VarP(slurm.List{To: &o.qos}, "qos", "q", "")
-	f.VarP(slurm.List{To: &o.wckeys}, "wckey", "", "")
+	f.VarP(slurm.List{To: &o.QOS}, "qos", "q", "")
+	f.VarP(slurm.List{To: &o.WCKeys}, "wckey", "", "")
 	f.BoolVar(&o.me, "me", false, "")
 	f.StringVarP(&name, "signal", "s", "", "")
 	f.BoolVarP(&send.Batch, "batch", "b", false, "")
@@ -53,7 +53,7 @@ func (a *CLI) scancel(words []string) error {
 	if err != nil {
 		return err
 	}
-	chosen := o.me || o.users+o.names+o.partitions+o.states+o.accounts+o.nodes+o.qos+o.wckeys != ""
+	chosen := o.me || o.Users+o.Names+o.Partitions+o.states+o.Accounts+o.nodes+o.QOS+o.WCKeys != ""
 	if f.NArg() == 0 && !chosen {
 		return exit.Usage("No job identification provided")
 	}
@@ -61,7 +61,7 @@ func (a *CLI) scancel(words []string) error {
 		if f.NArg() > 0 && !chosen {
 			return a.cancelNamed(ctx, c, f.Args(), send)
 		}
-		o.jobs, o.each = strings.Join(f.Args(), ","), o.states != "" // of an array, only the elements in that state
+		o.jobs, o.Each = strings.Join(f.Args(), ","), o.states != "" // of an array, only the elements in that state
 		all, err := a.entries(ctx, c, &o)
 		fails := exit.Failures{Tell: a.Tell}
 		fails.Note(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
@@ -160,22 +161,11 @@ func (a *CLI) machinesNamed(ctx context.Context, c *client.Client, list string) 
 			return nil, err
 		}
 	}
-	nodes, err := c.Nodes(ctx)
-	if err != nil {
-		return nil, err
+	all, missing, err := query.Machines(ctx, c, wanted)
+	if missing != "" {
+		return nil, &exit.Failure{Code: exit.Failed, Text: "Node " + missing + " not found"}
 	}
-	for _, n := range nodes {
-		if id := n.GetRecord().GetId(); n.GetRecord().GetRemoved() == nil &&
-			(len(wanted) == 0 || slices.Contains(wanted, id)) {
-			all = append(all, slurm.MachineOf(n))
-		}
-	}
-	for _, name := range wanted {
-		if !slices.ContainsFunc(all, func(m *slurm.Machine) bool { return m.Name == name }) {
-			return nil, &exit.Failure{Code: exit.Failed, Text: "Node " + name + " not found"}
-		}
-	}
-	return all, nil
+	return all, err
 }
 
 // scontrolUpdate changes a job or a node with arguments KEY=VALUE.
@@ -288,7 +278,7 @@ func (a *CLI) partitions(ctx context.Context, c *client.Client, name string) (al
 	if err != nil {
 		return nil, err
 	}
-	all, err = partitionLines(ctx, c, nodes, name, func(*slurm.Machine) string { return "" })
+	all, err = query.Partitions(ctx, c, nodes, name, query.WholePartition)
 	if err == nil && len(all) == 0 && name != "" {
 		err = exit.Usage("Partition %s not found", name)
 	}

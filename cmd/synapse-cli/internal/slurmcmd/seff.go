@@ -8,6 +8,7 @@ import (
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/server/api"
 )
@@ -26,7 +27,7 @@ func (a *CLI) seff(words []string) error {
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		o := &accountFlags{allUsers: true}
 		o.jobs = f.Arg(0)
-		if j, err := numbering(c)(ctx, o.jobs); err == nil { // also by name; a job of the history has only its number
+		if j, err := query.Find(c)(ctx, o.jobs); err == nil { // also by name; a job of the history has only its number
 			o.jobs = slurm.Number(j.GetRecord().GetId())
 		}
 		all, err := a.accounts(ctx, c, o)
@@ -34,7 +35,7 @@ func (a *CLI) seff(words []string) error {
 			return err
 		}
 		if len(all) == 0 {
-			return invalidJob(f.Arg(0))
+			return query.InvalidJob(f.Arg(0))
 		}
 		cluster, err := c.Cluster(ctx, &api.Cluster{})
 		if err != nil {
@@ -60,8 +61,8 @@ func (a *CLI) sprio(words []string) error {
 	var noHeader, long bool
 	f := slurmFlags("sprio")
 	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
-	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
-	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
+	f.VarP(slurm.List{To: &o.Users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.Partitions}, "partition", "p", "")
 	f.StringVarP(&format, "format", "o", "", "")
 	f.BoolVarP(&noHeader, "noheader", "h", false, "")
 	f.BoolVarP(&long, "long", "l", false, "")

@@ -8,7 +8,7 @@ import (
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
-	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 )
 
 // This file implements `sinfo`, which lists the nodes of each partition.
@@ -112,72 +112,5 @@ func (a *CLI) infoLines(ctx context.Context, c *client.Client, o *infoFlags) ([]
 	case o.summary:
 		key = func(*slurm.Machine) string { return "" }
 	}
-	return partitionLines(ctx, c, all, o.partitions, key)
-}
-
-// partitionLines returns the queues for jobs with their permitted nodes: one line for the nodes with the same key. A
-// cluster without queues has one partition, "all".
-func partitionLines(ctx context.Context, c *client.Client, all []*slurm.Machine, wanted string,
-	keyOf func(*slurm.Machine) string) (lines []*slurm.Partition, err error) {
-	reply, err := c.GetQueues(ctx, &messages.GetQueues{})
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range queuesOf(reply) {
-		if !listed(wanted, q.partition.Name) {
-			continue
-		}
-		states := map[string]*slurm.Partition{}
-		var own []*slurm.Partition
-		for _, m := range all {
-			key := keyOf(m)
-			if !m.Fits(q.selector) {
-				continue
-			}
-			if states[key] == nil {
-				line := q.partition
-				states[key] = &line
-				own = append(own, &line)
-			}
-			states[key].Machines = append(states[key].Machines, m)
-		}
-		if len(own) == 0 {
-			line := q.partition
-			own = append(own, &line)
-		}
-		lines = append(lines, own...)
-	}
-	return lines, nil
-}
-
-// queueLine is a queue for jobs, with the labels that its nodes need.
-type queueLine struct {
-	partition slurm.Partition
-	selector  []*messages.Label
-}
-
-func queuesOf(reply *messages.GetQueuesReply) (all []queueLine) {
-	queues := reply.GetQueues()
-	byName, parents := map[string]*messages.QueueSpec{}, map[string]bool{}
-	for _, q := range queues.GetQueues() {
-		byName[q.GetName()], parents[q.GetParent()] = q, true
-	}
-	for _, q := range queues.GetQueues() {
-		if parents[q.GetName()] {
-			continue
-		}
-		line := queueLine{partition: slurm.Partition{Name: q.GetName(), Usual: q.GetName() == queues.GetDefault(),
-			Limit: "infinite"}}
-		for at := q; at != nil; at = byName[at.GetParent()] {
-			line.selector = append(line.selector, at.GetSelector()...)
-			if line.partition.Limit == "infinite" && at.GetMostLimitMs() > 0 {
-				line.partition.Limit = slurm.Clock(at.GetMostLimitMs())
-			}
-		}
-		all = append(all, line)
-	}
-	if len(all) == 0 {
-		all = []queueLine{{partition: slurm.Partition{Name: "all", Usual: true, Limit: "infinite"}}}
-	}
-	return all
+	return query.Partitions(ctx, c, all, o.partitions, key)
 }

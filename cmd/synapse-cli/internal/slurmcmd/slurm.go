@@ -16,6 +16,7 @@ import (
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
@@ -128,51 +129,6 @@ func (a *CLI) variables(f *pflag.FlagSet, options map[string]string) error {
 	return nil
 }
 
-// invalidJob returns Slurm's error for an unknown job ID.
-func invalidJob(word string) error {
-	return &client.Error{Code: messages.Code_CODE_NOT_FOUND, Text: "Invalid job id specified: " + word}
-}
-
-// numbering finds jobs by Slurm's number, or by a name. If two jobs have the same number, the error lists their
-// IDs.
-func numbering(c *client.Client) client.Find {
-	return func(ctx context.Context, word string) (*messages.JobStatus, error) {
-		if word == "" || strings.Trim(word, "0123456789") != "" {
-			return known(word)(c.Named(ctx, word))
-		}
-		for _, elements := range []bool{false, true} {
-			all, err := c.Jobs(ctx, &messages.ListJobs{Elements: elements})
-			if err != nil {
-				return nil, err
-			}
-			var found []string
-			for _, j := range all {
-				if messages.NumericID(j.GetRecord().GetId()) == word {
-					found = append(found, j.GetRecord().GetId())
-				}
-			}
-			switch {
-			case len(found) > 1:
-				return nil, &client.Error{Code: messages.Code_CODE_CONFLICT, Hint: "use one of these IDs",
-					Text: word + " is ambiguous: jobs " + strings.Join(found, " and ") + " have this number"}
-			case len(found) == 1:
-				return known(word)(c.Named(ctx, found[0]))
-			}
-		}
-		return nil, invalidJob(word)
-	}
-}
-
-// known converts a missing job into Slurm's error.
-func known(word string) func(*messages.JobStatus, error) (*messages.JobStatus, error) {
-	return func(j *messages.JobStatus, err error) (*messages.JobStatus, error) {
-		if client.Is(err, messages.Code_CODE_NOT_FOUND) {
-			return nil, invalidJob(word)
-		}
-		return j, err
-	}
-}
-
 // eachJob changes each named job, and continues after a failure. It first finds all jobs, so that a refused scope
 // changes nothing.
 func (a *CLI) eachJob(ctx context.Context, c *client.Client, words []string, do func(*messages.JobStatus) error) error {
@@ -181,7 +137,7 @@ func (a *CLI) eachJob(ctx context.Context, c *client.Client, words []string, do 
 		parts = append(parts, scope.Split(word, ",")...)
 	}
 	f := exit.Failures{Tell: a.Tell}
-	all, err := c.Scoped(ctx, parts, numbering(c), f.Note)
+	all, err := c.Scoped(ctx, parts, query.Find(c), f.Note)
 	if err != nil {
 		return err
 	}
@@ -195,11 +151,6 @@ func (a *CLI) eachJob(ctx context.Context, c *client.Client, words []string, do 
 func (a *CLI) me(ctx context.Context, c *client.Client) (string, error) {
 	who, err := c.WhoAmI(ctx, &api.WhoAmI{})
 	return who.GetName(), err
-}
-
-// listed reports whether a comma-separated list contains a word. An empty list contains every word.
-func listed(text, word string) bool {
-	return text == "" || slices.Contains(strings.Split(text, ","), word)
 }
 
 // delimit sets a text between columns for --parsable and --parsable2. closed adds one after the last column.

@@ -3,7 +3,6 @@ package slurmcmd
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,24 +11,18 @@ import (
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
 )
 
 // This file implements `squeue`.
 
-// choice holds the selection of jobs for squeue and scancel.
+// choice holds the selection of jobs for squeue and scancel, as the options say it.
 type choice struct {
-	users, names, partitions, states, accounts, jobs, nodes, qos, wckeys string
-	me, others, each                                                     bool   // each: one line per element
-	self                                                                 string // the caller, if others is set
-}
-
-// has reports whether a job has the selected users, names and labels.
-func (o *choice) has(e *slurm.Entry) bool {
-	return listed(o.users, e.User) && listed(o.names, e.Name) && listed(o.partitions, e.Partition) &&
-		listed(o.accounts, e.Account) && listed(o.qos, e.QOS) && listed(o.wckeys, e.WCKey) &&
-		(!o.others || e.User != o.self)
+	query.Choice
+	states, jobs, nodes string
+	me, others          bool
 }
 
 // listed returns the selected states, and all known jobs including elements.
@@ -41,157 +34,44 @@ func (o *choice) listed(ctx context.Context, c *client.Client) (states []string,
 	return states, jobs, err
 }
 
+// onNodes keeps the jobs on the selected nodes.
+func (o *choice) onNodes(all []*slurm.Entry) ([]*slurm.Entry, error) {
+	if o.nodes == "" {
+		return all, nil
+	}
+	nodes, err := slurm.Hostnames(o.nodes)
+	return query.OnNodes(all, nodes), err
+}
+
 // entries returns the selected unfinished jobs. An array represents its waiting elements.
 func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*slurm.Entry, err error) {
 	if o.me || o.others {
-		if o.self, err = a.me(ctx, c); err != nil {
-			return nil, err
-		}
-	}
-	if o.me {
-		o.users = o.self
-	}
-	w := &wanted{jobs: map[string]bool{}, arrays: map[string]bool{}, born: map[string]map[int32]bool{}}
-	err = a.eachJob(ctx, c, listWords(o.jobs), func(j *messages.JobStatus) error {
-		w.jobs[j.GetRecord().GetId()] = true
-		w.arrays[j.GetRecord().GetSpec().GetElement().GetArray()] = true
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	states, jobs, err := o.listed(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	for _, j := range jobs {
-		if element := j.GetRecord().GetSpec().GetElement(); element != nil {
-			if w.born[element.GetArray()] == nil {
-				w.born[element.GetArray()] = map[int32]bool{}
-			}
-			w.born[element.GetArray()][element.GetIndex()] = true
-		}
-	}
-	for _, j := range jobs {
-		more, err := w.entries(ctx, c, o, states, j)
+		me, err := a.me(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, more...)
-	}
-	if all, err = a.recent(ctx, c, o, w, states, all); err != nil {
-		return nil, err
-	}
-	if all, err = onNodes(all, o.nodes); err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(all, func(x, y *slurm.Entry) int {
-		waits := func(e *slurm.Entry) int { return strings.Compare(e.State, "PENDING") }
-		return cmp.Or(cmp.Compare(waits(x)*waits(x), waits(y)*waits(y)), cmp.Compare(y.Priority, x.Priority),
-			cmp.Compare(x.SubmitMs, y.SubmitMs))
-	})
-	return all, nil
-}
-
-// minJobAge is the time for which squeue lists a finished job, as in Slurm.
-const minJobAge = 300 * time.Second
-
-// recent removes the jobs that finished before minJobAge, except named ones, and adds later ones that only the history
-// knows.
-func (a *CLI) recent(ctx context.Context, c *client.Client, o *choice, w *wanted, states []string, all []*slurm.Entry) (
-	[]*slurm.Entry, error) {
-	finished := func(state string) bool {
-		return !slices.Contains([]string{"PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SPECIAL_EXIT"}, state)
-	}
-	if len(w.jobs) > 0 || !slices.ContainsFunc(states, finished) {
-		return all, nil
-	}
-	since := time.Now().Add(-minJobAge).UnixMilli()
-	known := map[string]bool{}
-	all = slices.DeleteFunc(all, func(e *slurm.Entry) bool {
-		known[e.Job] = true
-		return finished(e.State) && e.EndMs < since
-	})
-	_, err := c.Past(ctx, &messages.History{SinceUnixMs: since}, 0, func(reply *messages.HistoryReply) error {
-		for _, p := range reply.GetJobs() {
-			e := slurm.Past(p)
-			if !known[e.Job] && slices.Contains(states, e.State) && o.has(e) {
-				all = append(all, e)
-			}
+		if o.others {
+			o.NotUser = me
 		}
+		if o.me {
+			o.Users = me
+		}
+	}
+	o.Named = nil
+	err = a.eachJob(ctx, c, listWords(o.jobs), func(j *messages.JobStatus) error {
+		o.Named = append(o.Named, j)
 		return nil
 	})
-	return all, err
-}
-
-// onNodes keeps the jobs that run on one of these nodes; an empty list keeps all.
-func onNodes(all []*slurm.Entry, list string) ([]*slurm.Entry, error) {
-	if list == "" {
-		return all, nil
-	}
-	nodes, err := slurm.Hostnames(list)
-	return slices.DeleteFunc(all, func(e *slurm.Entry) bool {
-		return !slices.ContainsFunc(e.Machines, func(n string) bool { return slices.Contains(nodes, n) })
-	}), err
-}
-
-// wanted holds the named jobs, and what is known of their arrays.
-type wanted struct {
-	jobs   map[string]bool           // by ID, including elements; empty: all
-	arrays map[string]bool           // arrays with named elements
-	born   map[string]map[int32]bool // by array: the elements that are or were jobs
-}
-
-// has reports whether a job is selected: by itself, by its array, or as the array of named elements.
-func (w *wanted) has(r *messages.JobRecord) bool {
-	return len(w.jobs) == 0 || w.jobs[r.GetId()] || w.jobs[r.GetSpec().GetElement().GetArray()] || w.arrays[r.GetId()]
-}
-
-// entries returns the lines of one job: none, one, or one for each element of an array that is not a job yet.
-func (w *wanted) entries(ctx context.Context, c *client.Client, o *choice, states []string, j *messages.JobStatus) (
-	all []*slurm.Entry, err error) {
-	r := j.GetRecord()
-	id, over := r.GetId(), r.GetState().Terminal()
-	element, array := r.GetSpec().GetElement() != nil, r.GetSpec().GetArray() != nil
-	e := slurm.Of(j, time.Now().UnixMilli())
-	switch {
-	case !w.has(r), !o.has(e):
-	case len(states) > 0 && !slices.Contains(states, e.State) || len(states) == 0 && over:
-	case element && e.State == "PENDING" && len(w.jobs) == 0 && !o.each, array && j.GetCounts().GetWaiting() == 0 && !over:
-	case array && !over && (o.each || !w.jobs[id] && w.arrays[id]):
-		whole, err := c.Named(ctx, id)
-		if err != nil && exit.Code(err) != exit.NotFound {
-			return nil, err
-		}
-		if err == nil {
-			all = slurm.Unborn(whole, w.born[id], time.Now().UnixMilli())
-		}
-		return slices.DeleteFunc(all, func(e *slurm.Entry) bool {
-			return len(w.jobs) > 0 && !w.jobs[id] && !w.jobs[e.Job]
-		}), nil
-	case array && !over && !w.jobs[id] && len(w.jobs) > 0:
-	default:
-		if e, err = placed(ctx, c, j, e); err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, nil
-}
-
-// placed reads the nodes of a job, which lists omit. If the job is unknown by now, its list entry is used.
-func placed(ctx context.Context, c *client.Client, j *messages.JobStatus, e *slurm.Entry) (*slurm.Entry, error) {
-	if j.GetTasks() == 0 || j.GetRecord().GetState() == messages.JobState_JOB_STATE_QUEUED {
-		return e, nil
-	}
-	whole, err := c.Named(ctx, j.GetRecord().GetId())
-	if err != nil && exit.Code(err) != exit.NotFound {
+	if err != nil {
 		return nil, err
 	}
-	if err == nil {
-		e = slurm.Of(whole, time.Now().UnixMilli())
+	if o.States, err = statesOf(o.states); err != nil {
+		return nil, err
 	}
-	return e, nil
+	if all, err = query.Jobs(ctx, c, &o.Choice, time.Now()); err != nil {
+		return nil, err
+	}
+	return o.onNodes(all)
 }
 
 func listWords(text string) []string {
@@ -229,14 +109,14 @@ func (a *CLI) squeue(words []string) error {
 	every := 0
 	f := slurmFlags("squeue")
 	f.IntVarP(&every, "iterate", "i", 0, "")
-	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
-	f.VarP(slurm.List{To: &o.names}, "name", "n", "")
-	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
+	f.VarP(slurm.List{To: &o.Users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.Names}, "name", "n", "")
+	f.VarP(slurm.List{To: &o.Partitions}, "partition", "p", "")
 	f.VarP(slurm.List{To: &o.states}, "states", "t", "")
-	f.VarP(slurm.List{To: &o.accounts}, "account", "A", "")
+	f.VarP(slurm.List{To: &o.Accounts}, "account", "A", "")
 	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
 	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "w", "")
-	f.VarP(slurm.List{To: &o.qos}, "qos", "q", "")
+	f.VarP(slurm.List{To: &o.QOS}, "qos", "q", "")
 	f.BoolVar(&o.me, "me", false, "")
 	f.BoolVar(&o.others, "notme", false, "")
 	f.StringVarP(&format, "format", "o", "", "")
@@ -244,7 +124,7 @@ func (a *CLI) squeue(words []string) error {
 	f.StringVarP(&sorted, "sort", "S", "", "")
 	f.BoolVarP(&noHeader, "noheader", "h", false, "")
 	f.BoolVarP(&isLong, "long", "l", false, "")
-	f.BoolVarP(&o.each, "array", "r", false, "")
+	f.BoolVarP(&o.Each, "array", "r", false, "")
 	f.BoolVar(&starts, "start", false, "")
 	jsonFlag(f, &object)
 	if err := a.parse(f, words); err != nil {

@@ -15,6 +15,7 @@ import (
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/messages"
@@ -46,7 +47,7 @@ func (a *CLI) srun(words []string) error {
 			}
 			return a.Inside(ctx, c, first, b.Input(), b.Terminal(), false)
 		}
-		j, err := c.One(ctx, b.InJob(), numbering(c))
+		j, err := c.One(ctx, b.InJob(), query.Find(c))
 		if err != nil {
 			return err
 		}
