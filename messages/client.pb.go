@@ -1699,12 +1699,13 @@ func (x *Prospect) GetOnLoan() bool {
 	return false
 }
 
-// Warning is the announced end of an attempt, as sent to its tasks.
+// Warning is the announced end of an attempt, as sent to its tasks, or the notice that the job does nothing.
 type Warning struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cause         Cause                  `protobuf:"varint,1,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`
+	Cause         Cause                  `protobuf:"varint,1,opt,name=cause,proto3,enum=synapse.v1.Cause" json:"cause,omitempty"`   // UNSPECIFIED: no end is coming, see idle_ms
 	AtUnixMs      int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // when the last task received the warning
 	EndsUnixMs    int64                  `protobuf:"varint,3,opt,name=ends_unix_ms,json=endsUnixMs,proto3" json:"ends_unix_ms,omitempty"`
+	IdleMs        int64                  `protobuf:"varint,30,opt,name=idle_ms,json=idleMs,proto3" json:"idle_ms,omitempty"` // how long the job had done nothing; 0: an end is coming
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1756,6 +1757,13 @@ func (x *Warning) GetAtUnixMs() int64 {
 func (x *Warning) GetEndsUnixMs() int64 {
 	if x != nil {
 		return x.EndsUnixMs
+	}
+	return 0
+}
+
+func (x *Warning) GetIdleMs() int64 {
+	if x != nil {
+		return x.IdleMs
 	}
 	return 0
 }
@@ -4727,13 +4735,14 @@ const file_messages_client_proto_rawDesc = "" +
 	"\bahead_ms\x18\n" +
 	" \x01(\x03R\aaheadMs\x12\"\n" +
 	"\tunlearned\x18\f \x01(\bR\x0fwithout_history\x12\x17\n" +
-	"\aon_loan\x18\v \x01(\bR\x06onLoan\"r\n" +
+	"\aon_loan\x18\v \x01(\bR\x06onLoan\"\x8b\x01\n" +
 	"\aWarning\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12 \n" +
 	"\fends_unix_ms\x18\x03 \x01(\x03R\n" +
-	"endsUnixMs\"\xc2\x02\n" +
+	"endsUnixMs\x12\x17\n" +
+	"\aidle_ms\x18\x1e \x01(\x03R\x06idleMs\"\xc2\x02\n" +
 	"\x06Saving\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.synapse.v1.SaveStateR\x05state\x12'\n" +

@@ -1377,6 +1377,13 @@ func (m *Warning) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.IdleMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.IdleMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf0
+	}
 	if m.EndsUnixMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.EndsUnixMs))
 		i--
@@ -4647,6 +4654,9 @@ func (m *Warning) SizeVT() (n int) {
 	}
 	if m.EndsUnixMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.EndsUnixMs))
+	}
+	if m.IdleMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.IdleMs))
 	}
 	n += len(m.unknownFields)
 	return n

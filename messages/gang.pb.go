@@ -1830,7 +1830,9 @@ type Warn struct {
 	Of      int64                  `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`                             // the time limit in ms, or the time when the drain was ordered; a task gets one signal per value
 	Request uint64                 `protobuf:"varint,6,opt,name=request,proto3" json:"request,omitempty"`                   // number of the request to save a checkpoint; 0: only a warning
 	// The job, node or user that the end is for: of a preemption, a drain, or a request of a user. Empty: none.
-	Subject       string `protobuf:"bytes,7,opt,name=subject,proto3" json:"subject,omitempty"`
+	Subject string `protobuf:"bytes,7,opt,name=subject,proto3" json:"subject,omitempty"`
+	// How long the job has done nothing, if no end is coming and its queue signals idle jobs. 0: an end, or a withdrawal.
+	IdleMs        int64 `protobuf:"varint,30,opt,name=idle_ms,json=idleMs,proto3" json:"idle_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1912,6 +1914,13 @@ func (x *Warn) GetSubject() string {
 		return x.Subject
 	}
 	return ""
+}
+
+func (x *Warn) GetIdleMs() int64 {
+	if x != nil {
+		return x.IdleMs
+	}
+	return 0
 }
 
 // RankState is the state of one rank whose step does not change, or which does nothing.
@@ -3520,7 +3529,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\n" +
 	"have_bytes\x18\x03 \x01(\x05R\thaveBytes\"5\n" +
 	"\aStarted\x12*\n" +
-	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\xcd\x01\n" +
+	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"\xe6\x01\n" +
 	"\x04Warn\x12'\n" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12'\n" +
@@ -3528,7 +3537,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x0e\n" +
 	"\x02of\x18\x05 \x01(\x03R\x02of\x12\x18\n" +
 	"\arequest\x18\x06 \x01(\x04R\arequest\x12\x18\n" +
-	"\asubject\x18\a \x01(\tR\asubject\"\x8e\x02\n" +
+	"\asubject\x18\a \x01(\tR\asubject\x12\x17\n" +
+	"\aidle_ms\x18\x1e \x01(\x03R\x06idleMs\"\x8e\x02\n" +
 	"\tRankState\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x18\n" +

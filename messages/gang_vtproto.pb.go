@@ -1252,6 +1252,13 @@ func (m *Warn) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.IdleMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.IdleMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf0
+	}
 	if len(m.Subject) > 0 {
 		i -= len(m.Subject)
 		copy(dAtA[i:], m.Subject)
@@ -3211,6 +3218,9 @@ func (m *Warn) SizeVT() (n int) {
 	l = len(m.Subject)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.IdleMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.IdleMs))
 	}
 	n += len(m.unknownFields)
 	return n

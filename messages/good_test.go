@@ -56,7 +56,7 @@ func goodMessages() []validator {
 			Roster: &Roster{Digest: 7, SizeBytes: 9, OffsetBytes: 8, Data: []byte{1}}},
 		&Lacking{Origin: goodOrigin, Digest: 7, HaveBytes: 9},
 		&Warn{Order: goodOrder, Number: 1, Cause: Cause_CAUSE_TIME_LIMIT, LeftMs: 1, Of: 7},
-		&Warn{Order: goodOrder, Number: 2}, &Warned{Origin: goodOrigin, Number: 1},
+		&Warn{Order: goodOrder, Number: 2, IdleMs: 5}, &Warned{Origin: goodOrigin, Number: 1},
 		&Stop{Order: goodOrder, Cause: Cause_CAUSE_CANCELLED, Signal: 15, GraceMs: 1},
 		&Exited{Origin: goodOrigin, Exits: []*Exit{goodExit}}, &Ended{Origin: goodOrigin}, &Forget{Order: goodOrder},
 
@@ -154,6 +154,6 @@ func goodQueues() *Queues {
 		Selector: []*Label{{Key: "pool", Value: "a"}}, DefaultPriority: &priority, MostPriority: &priority,
 		OwnerAmounts: []*Amount{{Name: "memory", Amount: 1 << 40}}, OwnerMachines: &number, OwnerRunning: &number,
 		OwnerWaiting: &number, ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRunMs: &number, MostGraceMs: &number,
-		Owners: []string{"ann", "group:ml"},
+		Owners: []string{"ann", "group:ml"}, IdleAfterMs: &number, IdleThen: IdleAction_IDLE_ACTION_SIGNAL,
 	}}}
 }

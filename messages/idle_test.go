@@ -31,3 +31,28 @@ func TestIdle(t *testing.T) {
 		t.Errorf("the idle GPU time is %d", got)
 	}
 }
+
+// TestIdleIn checks that a queue inherits each part of the policy for idle jobs, and that the default is the report
+// after half an hour.
+func TestIdleIn(t *testing.T) {
+	hour, second := int64(3_600_000), int64(1000)
+	q := &Queues{Default: "c", Queues: []*QueueSpec{
+		{Name: "a", IdleAfterMs: &hour, IdleThen: IdleAction_IDLE_ACTION_SIGNAL},
+		{Name: "b", Parent: "a", IdleThen: IdleAction_IDLE_ACTION_REPORT},
+		{Name: "c", Parent: "a"}, {Name: "d", Parent: "a", IdleAfterMs: &second}, {Name: "e"},
+	}}
+	for queue, want := range map[string]struct {
+		after  int64
+		signal bool
+	}{
+		"a": {hour, true}, "b": {hour, false}, "c": {hour, true}, "": {hour, true}, "d": {MinIdleAfterMs, true},
+		"e": {IdleAfterMs, false}, "closed": {IdleAfterMs, false},
+	} {
+		if after, signal := q.IdleIn(queue); after != want.after || signal != want.signal {
+			t.Errorf("queue %q: %d ms, signal %t", queue, after, signal)
+		}
+	}
+	if after, signal := (*Queues)(nil).IdleIn("a"); after != IdleAfterMs || signal {
+		t.Errorf("without queues: %d ms, signal %t", after, signal)
+	}
+}

@@ -619,8 +619,9 @@ type WarnTask struct {
 	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`
 	Of            int64                  `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`
 	Signal        int32                  `protobuf:"varint,6,opt,name=signal,proto3" json:"signal,omitempty"`
-	Request       uint64                 `protobuf:"varint,7,opt,name=request,proto3" json:"request,omitempty"` // same as in Warn, like the next field
+	Request       uint64                 `protobuf:"varint,7,opt,name=request,proto3" json:"request,omitempty"` // same as in Warn, like the next two fields
 	Subject       string                 `protobuf:"bytes,8,opt,name=subject,proto3" json:"subject,omitempty"`
+	IdleMs        int64                  `protobuf:"varint,30,opt,name=idle_ms,json=idleMs,proto3" json:"idle_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -709,6 +710,13 @@ func (x *WarnTask) GetSubject() string {
 		return x.Subject
 	}
 	return ""
+}
+
+func (x *WarnTask) GetIdleMs() int64 {
+	if x != nil {
+		return x.IdleMs
+	}
+	return 0
 }
 
 type TaskWarned struct {
@@ -2086,7 +2094,7 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\n" +
 	"SignalTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
-	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\xe4\x01\n" +
+	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\xfd\x01\n" +
 	"\bWarnTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12'\n" +
@@ -2095,7 +2103,8 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\x02of\x18\x05 \x01(\x03R\x02of\x12\x16\n" +
 	"\x06signal\x18\x06 \x01(\x05R\x06signal\x12\x18\n" +
 	"\arequest\x18\a \x01(\x04R\arequest\x12\x18\n" +
-	"\asubject\x18\b \x01(\tR\asubject\"H\n" +
+	"\asubject\x18\b \x01(\tR\asubject\x12\x17\n" +
+	"\aidle_ms\x18\x1e \x01(\x03R\x06idleMs\"H\n" +
 	"\n" +
 	"TaskWarned\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +

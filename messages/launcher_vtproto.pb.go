@@ -559,6 +559,13 @@ func (m *WarnTask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.IdleMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.IdleMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf0
+	}
 	if len(m.Subject) > 0 {
 		i -= len(m.Subject)
 		copy(dAtA[i:], m.Subject)
@@ -2102,6 +2109,9 @@ func (m *WarnTask) SizeVT() (n int) {
 	l = len(m.Subject)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.IdleMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.IdleMs))
 	}
 	n += len(m.unknownFields)
 	return n

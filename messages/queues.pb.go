@@ -76,6 +76,56 @@ func (QueueOrder) EnumDescriptor() ([]byte, []int) {
 	return file_messages_queues_proto_rawDescGZIP(), []int{0}
 }
 
+// IdleAction is an action for running jobs of a queue that hold resources and do nothing.
+type IdleAction int32
+
+const (
+	IdleAction_IDLE_ACTION_UNSPECIFIED IdleAction = 0
+	IdleAction_IDLE_ACTION_REPORT      IdleAction = 1 // an event
+	IdleAction_IDLE_ACTION_SIGNAL      IdleAction = 2 // an event, and a notice to the tasks with the warning signal of the job
+)
+
+// Enum value maps for IdleAction.
+var (
+	IdleAction_name = map[int32]string{
+		0: "IDLE_ACTION_UNSPECIFIED",
+		1: "IDLE_ACTION_REPORT",
+		2: "IDLE_ACTION_SIGNAL",
+	}
+	IdleAction_value = map[string]int32{
+		"IDLE_ACTION_UNSPECIFIED": 0,
+		"IDLE_ACTION_REPORT":      1,
+		"IDLE_ACTION_SIGNAL":      2,
+	}
+)
+
+func (x IdleAction) Enum() *IdleAction {
+	p := new(IdleAction)
+	*p = x
+	return p
+}
+
+func (x IdleAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (IdleAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_queues_proto_enumTypes[1].Descriptor()
+}
+
+func (IdleAction) Type() protoreflect.EnumType {
+	return &file_messages_queues_proto_enumTypes[1]
+}
+
+func (x IdleAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use IdleAction.Descriptor instead.
+func (IdleAction) EnumDescriptor() ([]byte, []int) {
+	return file_messages_queues_proto_rawDescGZIP(), []int{1}
+}
+
 // Queues is the complete configuration. It is replaced as a whole, so a tree never mixes two configurations.
 type Queues struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -155,7 +205,9 @@ type QueueSpec struct {
 	// Owners that may submit jobs: names of owners, and groups as "group:NAME". Empty: all owners.
 	Owners []string `protobuf:"bytes,20,rep,name=owners,proto3" json:"owners,omitempty"`
 	// Longest time to save a checkpoint that a job may request.
-	MostGraceMs   *int64 `protobuf:"varint,34,opt,name=most_grace_ms,json=max_grace_ms,proto3,oneof" json:"most_grace_ms,omitempty"`
+	MostGraceMs   *int64     `protobuf:"varint,34,opt,name=most_grace_ms,json=max_grace_ms,proto3,oneof" json:"most_grace_ms,omitempty"`
+	IdleAfterMs   *int64     `protobuf:"varint,50,opt,name=idle_after_ms,json=idleAfterMs,proto3,oneof" json:"idle_after_ms,omitempty"`           // how long a running job does nothing until idle_then applies
+	IdleThen      IdleAction `protobuf:"varint,51,opt,name=idle_then,json=idleThen,proto3,enum=synapse.v1.IdleAction" json:"idle_then,omitempty"` // UNSPECIFIED: inherited from the parent, else REPORT
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +387,20 @@ func (x *QueueSpec) GetMostGraceMs() int64 {
 		return *x.MostGraceMs
 	}
 	return 0
+}
+
+func (x *QueueSpec) GetIdleAfterMs() int64 {
+	if x != nil && x.IdleAfterMs != nil {
+		return *x.IdleAfterMs
+	}
+	return 0
+}
+
+func (x *QueueSpec) GetIdleThen() IdleAction {
+	if x != nil {
+		return x.IdleThen
+	}
+	return IdleAction_IDLE_ACTION_UNSPECIFIED
 }
 
 // Amount is the amount of one resource: all GPUs or the GPUs of one type in thousandths, CPU in thousandths of a core,
@@ -832,7 +898,7 @@ const file_messages_queues_proto_rawDesc = "" +
 	"synapse.v1\x1a\x14messages/names.proto\x1a\x15messages/client.proto\x1a\x15messages/record.proto\"Q\n" +
 	"\x06Queues\x12\x18\n" +
 	"\adefault\x18\x01 \x01(\tR\adefault\x12-\n" +
-	"\x06queues\x18\x02 \x03(\v2\x15.synapse.v1.QueueSpecR\x06queues\"\x96\b\n" +
+	"\x06queues\x18\x02 \x03(\v2\x15.synapse.v1.QueueSpecR\x06queues\"\x86\t\n" +
 	"\tQueueSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12(\n" +
@@ -858,7 +924,9 @@ const file_messages_queues_proto_rawDesc = "" +
 	"min_run_ms\x18\x13 \x01(\x03H\n" +
 	"R\x0emin_runtime_ms\x88\x01\x01\x12\x16\n" +
 	"\x06owners\x18\x14 \x03(\tR\x06owners\x12(\n" +
-	"\rmost_grace_ms\x18\" \x01(\x03H\vR\fmax_grace_ms\x88\x01\x01B\x13\n" +
+	"\rmost_grace_ms\x18\" \x01(\x03H\vR\fmax_grace_ms\x88\x01\x01\x12'\n" +
+	"\ridle_after_ms\x182 \x01(\x03H\fR\vidleAfterMs\x88\x01\x01\x123\n" +
+	"\tidle_then\x183 \x01(\x0e2\x16.synapse.v1.IdleActionR\bidleThenB\x13\n" +
 	"\x11_default_limit_msB\x10\n" +
 	"\x0e_most_limit_msB\x13\n" +
 	"\x11_default_priorityB\x10\n" +
@@ -871,7 +939,8 @@ const file_messages_queues_proto_rawDesc = "" +
 	"\b_reclaimB\v\n" +
 	"\t_shortestB\r\n" +
 	"\v_min_run_msB\x10\n" +
-	"\x0e_most_grace_ms\"4\n" +
+	"\x0e_most_grace_msB\x10\n" +
+	"\x0e_idle_after_ms\"4\n" +
 	"\x06Amount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount\"\xb4\x01\n" +
@@ -914,7 +983,12 @@ const file_messages_queues_proto_rawDesc = "" +
 	"\x17QUEUE_ORDER_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14QUEUE_ORDER_EXPECTED\x10\x01\x12\x14\n" +
 	"\x10QUEUE_ORDER_FIFO\x10\x02\x12\x14\n" +
-	"\x10QUEUE_ORDER_FAIR\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x10QUEUE_ORDER_FAIR\x10\x03*Y\n" +
+	"\n" +
+	"IdleAction\x12\x1b\n" +
+	"\x17IDLE_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12IDLE_ACTION_REPORT\x10\x01\x12\x16\n" +
+	"\x12IDLE_ACTION_SIGNAL\x10\x02B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_queues_proto_rawDescOnce sync.Once
@@ -928,51 +1002,53 @@ func file_messages_queues_proto_rawDescGZIP() []byte {
 	return file_messages_queues_proto_rawDescData
 }
 
-var file_messages_queues_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_messages_queues_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_messages_queues_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_messages_queues_proto_goTypes = []any{
 	(QueueOrder)(0),          // 0: synapse.v1.QueueOrder
-	(*Queues)(nil),           // 1: synapse.v1.Queues
-	(*QueueSpec)(nil),        // 2: synapse.v1.QueueSpec
-	(*Amount)(nil),           // 3: synapse.v1.Amount
-	(*QueuesRecord)(nil),     // 4: synapse.v1.QueuesRecord
-	(*ApplyQueues)(nil),      // 5: synapse.v1.ApplyQueues
-	(*ApplyQueuesReply)(nil), // 6: synapse.v1.ApplyQueuesReply
-	(*GetQueues)(nil),        // 7: synapse.v1.GetQueues
-	(*GetQueuesReply)(nil),   // 8: synapse.v1.GetQueuesReply
-	(*QueueUsage)(nil),       // 9: synapse.v1.QueueUsage
-	(*Label)(nil),            // 10: synapse.v1.Label
-	(*Token)(nil),            // 11: synapse.v1.Token
-	(*Deed)(nil),             // 12: synapse.v1.Deed
-	(*Principal)(nil),        // 13: synapse.v1.Principal
-	(*Outcome)(nil),          // 14: synapse.v1.Outcome
-	(*Resources)(nil),        // 15: synapse.v1.Resources
+	(IdleAction)(0),          // 1: synapse.v1.IdleAction
+	(*Queues)(nil),           // 2: synapse.v1.Queues
+	(*QueueSpec)(nil),        // 3: synapse.v1.QueueSpec
+	(*Amount)(nil),           // 4: synapse.v1.Amount
+	(*QueuesRecord)(nil),     // 5: synapse.v1.QueuesRecord
+	(*ApplyQueues)(nil),      // 6: synapse.v1.ApplyQueues
+	(*ApplyQueuesReply)(nil), // 7: synapse.v1.ApplyQueuesReply
+	(*GetQueues)(nil),        // 8: synapse.v1.GetQueues
+	(*GetQueuesReply)(nil),   // 9: synapse.v1.GetQueuesReply
+	(*QueueUsage)(nil),       // 10: synapse.v1.QueueUsage
+	(*Label)(nil),            // 11: synapse.v1.Label
+	(*Token)(nil),            // 12: synapse.v1.Token
+	(*Deed)(nil),             // 13: synapse.v1.Deed
+	(*Principal)(nil),        // 14: synapse.v1.Principal
+	(*Outcome)(nil),          // 15: synapse.v1.Outcome
+	(*Resources)(nil),        // 16: synapse.v1.Resources
 }
 var file_messages_queues_proto_depIdxs = []int32{
-	2,  // 0: synapse.v1.Queues.queues:type_name -> synapse.v1.QueueSpec
-	3,  // 1: synapse.v1.QueueSpec.quota:type_name -> synapse.v1.Amount
-	3,  // 2: synapse.v1.QueueSpec.limit:type_name -> synapse.v1.Amount
+	3,  // 0: synapse.v1.Queues.queues:type_name -> synapse.v1.QueueSpec
+	4,  // 1: synapse.v1.QueueSpec.quota:type_name -> synapse.v1.Amount
+	4,  // 2: synapse.v1.QueueSpec.limit:type_name -> synapse.v1.Amount
 	0,  // 3: synapse.v1.QueueSpec.order:type_name -> synapse.v1.QueueOrder
-	10, // 4: synapse.v1.QueueSpec.selector:type_name -> synapse.v1.Label
-	3,  // 5: synapse.v1.QueueSpec.owner_amounts:type_name -> synapse.v1.Amount
-	11, // 6: synapse.v1.QueuesRecord.written_by:type_name -> synapse.v1.Token
-	1,  // 7: synapse.v1.QueuesRecord.queues:type_name -> synapse.v1.Queues
-	12, // 8: synapse.v1.QueuesRecord.applied:type_name -> synapse.v1.Deed
-	13, // 9: synapse.v1.ApplyQueues.principal:type_name -> synapse.v1.Principal
-	1,  // 10: synapse.v1.ApplyQueues.queues:type_name -> synapse.v1.Queues
-	14, // 11: synapse.v1.ApplyQueuesReply.outcome:type_name -> synapse.v1.Outcome
-	13, // 12: synapse.v1.GetQueues.principal:type_name -> synapse.v1.Principal
-	14, // 13: synapse.v1.GetQueuesReply.outcome:type_name -> synapse.v1.Outcome
-	1,  // 14: synapse.v1.GetQueuesReply.queues:type_name -> synapse.v1.Queues
-	12, // 15: synapse.v1.GetQueuesReply.applied:type_name -> synapse.v1.Deed
-	9,  // 16: synapse.v1.GetQueuesReply.usage:type_name -> synapse.v1.QueueUsage
-	15, // 17: synapse.v1.QueueUsage.in_use:type_name -> synapse.v1.Resources
-	15, // 18: synapse.v1.QueueUsage.wanted:type_name -> synapse.v1.Resources
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	11, // 4: synapse.v1.QueueSpec.selector:type_name -> synapse.v1.Label
+	4,  // 5: synapse.v1.QueueSpec.owner_amounts:type_name -> synapse.v1.Amount
+	1,  // 6: synapse.v1.QueueSpec.idle_then:type_name -> synapse.v1.IdleAction
+	12, // 7: synapse.v1.QueuesRecord.written_by:type_name -> synapse.v1.Token
+	2,  // 8: synapse.v1.QueuesRecord.queues:type_name -> synapse.v1.Queues
+	13, // 9: synapse.v1.QueuesRecord.applied:type_name -> synapse.v1.Deed
+	14, // 10: synapse.v1.ApplyQueues.principal:type_name -> synapse.v1.Principal
+	2,  // 11: synapse.v1.ApplyQueues.queues:type_name -> synapse.v1.Queues
+	15, // 12: synapse.v1.ApplyQueuesReply.outcome:type_name -> synapse.v1.Outcome
+	14, // 13: synapse.v1.GetQueues.principal:type_name -> synapse.v1.Principal
+	15, // 14: synapse.v1.GetQueuesReply.outcome:type_name -> synapse.v1.Outcome
+	2,  // 15: synapse.v1.GetQueuesReply.queues:type_name -> synapse.v1.Queues
+	13, // 16: synapse.v1.GetQueuesReply.applied:type_name -> synapse.v1.Deed
+	10, // 17: synapse.v1.GetQueuesReply.usage:type_name -> synapse.v1.QueueUsage
+	16, // 18: synapse.v1.QueueUsage.in_use:type_name -> synapse.v1.Resources
+	16, // 19: synapse.v1.QueueUsage.wanted:type_name -> synapse.v1.Resources
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_messages_queues_proto_init() }
@@ -989,7 +1065,7 @@ func file_messages_queues_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_queues_proto_rawDesc), len(file_messages_queues_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -98,6 +98,20 @@ func (m *QueueSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.IdleThen != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.IdleThen))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x98
+	}
+	if m.IdleAfterMs != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.IdleAfterMs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x90
+	}
 	if m.MostGraceMs != nil {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.MostGraceMs))
 		i--
@@ -834,6 +848,12 @@ func (m *QueueSpec) SizeVT() (n int) {
 	}
 	if m.MostGraceMs != nil {
 		n += 2 + protohelpers.SizeOfVarint(uint64(*m.MostGraceMs))
+	}
+	if m.IdleAfterMs != nil {
+		n += 2 + protohelpers.SizeOfVarint(uint64(*m.IdleAfterMs))
+	}
+	if m.IdleThen != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.IdleThen))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -281,6 +281,7 @@ func (x *Warn) Validate() error {
 		part("order", x.GetOrder()), between("number", int64(x.GetNumber()), 1, math.MaxInt64), warning(x.GetCause()),
 		duration("left_ms", x.GetLeftMs()), between("of", x.GetOf(), 0, MaxTimeUnixMs),
 		between("request", int64(x.GetRequest()), 0, maxRequest), text("subject", x.GetSubject(), maxTextBytes),
+		duration("idle_ms", x.GetIdleMs()),
 	)
 }
 

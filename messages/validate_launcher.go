@@ -67,6 +67,7 @@ func (x *WarnTask) Validate() error {
 		task(x.GetId()), warning(x.GetCause()), duration("left_ms", x.GetLeftMs()),
 		between("of", x.GetOf(), 0, MaxTimeUnixMs), between("signal", int64(x.GetSignal()), x.leastSignal(), 64),
 		between("request", int64(x.GetRequest()), 0, maxRequest), text("subject", x.GetSubject(), maxTextBytes),
+		duration("idle_ms", x.GetIdleMs()),
 	)
 }
 

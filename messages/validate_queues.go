@@ -42,6 +42,10 @@ func (x *QueueSpec) valid() error {
 		return refuse("order", fmt.Sprintf("unsupported value %d", x.GetOrder()),
 			"upgrade the scheduler: the client is newer")
 	}
+	if _, ok := IdleAction_name[int32(x.GetIdleThen())]; !ok {
+		return refuse("idle_then", fmt.Sprintf("unsupported value %d", x.GetIdleThen()),
+			"upgrade the scheduler: the client is newer")
+	}
 	return first(
 		name("name", x.GetName()),
 		nameOrNone("parent", x.GetParent()),
@@ -54,6 +58,7 @@ func (x *QueueSpec) valid() error {
 		duration("most_limit_ms", x.GetMostLimitMs()),
 		duration("min_run_ms", x.GetMinRunMs()),
 		duration("most_grace_ms", x.GetMostGraceMs()),
+		duration("idle_after_ms", x.GetIdleAfterMs()),
 		between("default_priority", int64(x.GetDefaultPriority()), -MaxPriority, MaxPriority),
 		between("most_priority", int64(x.GetMostPriority()), -MaxPriority, MaxPriority),
 		between("owner_machines", x.GetOwnerMachines(), 0, maxAmount),

@@ -53,6 +53,7 @@ type task struct {
 	asked     uint64             // the last request to save that it handles
 	saved     acknowledged       // the last request that it has acknowledged
 	notice    *messages.WarnTask // the last warning
+	idleTold  instant            // when it was last told that it does nothing; 0: never
 	slow      bool               // it will never be prepared
 	stuck     bool               // it was killed, but the kernel does not end it
 }
@@ -300,6 +301,9 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 		l.later(t, after, func() { l.endsItself(t, code, oom) })
 	}
 	l.progresses(t, c, after)
+	if idle := parseScript(wordsOf(c.Spec)).idle; idle.from > 0 {
+		l.uses(t, idle, 0)
+	}
 	if t.fence > 0 {
 		l.keep(t)
 	}

@@ -35,6 +35,7 @@ func (w *World) warnings(spec *messages.JobSpec, run *script) {
 type warnedOf struct {
 	cause messages.Cause
 	of    int64
+	idle  bool
 }
 
 // warn warns a task of its end, as its supervisor would. The warning outlives agents, and is signalled once per end.
@@ -44,8 +45,13 @@ func (l *launcher) warn(c *messages.WarnTask, agent *process, to *actor.PID) {
 		return
 	}
 	t.notice = c
-	end := warnedOf{c.Cause, c.Of}
-	signalled := c.Cause != messages.Cause_CAUSE_UNSPECIFIED && !t.told && !slices.Contains(t.warned, end)
+	end := warnedOf{c.Cause, c.Of, c.IdleMs > 0}
+	signalled := (c.Cause != messages.Cause_CAUSE_UNSPECIFIED || end.idle) && !t.told && !slices.Contains(t.warned, end)
+	if end.idle {
+		idle := time.Duration(c.IdleMs) * time.Millisecond
+		signalled = signalled && c.Signal != 0 && (t.idleTold == 0 || l.w.engine.now.since(t.idleTold) > idle)
+		t.idleTold = l.w.engine.now
+	}
 	if signalled {
 		t.warned = append(t.warned, end)
 	}
@@ -64,7 +70,11 @@ func (w *World) Told(number int) (all []string) {
 			continue
 		}
 		if t.notice.Cause == messages.Cause_CAUSE_UNSPECIFIED {
-			all = append(all, fmt.Sprintf("%s/%d nothing, signals=%d", t.job, t.key.Rank, len(t.warned)))
+			word := "nothing"
+			if t.notice.IdleMs > 0 {
+				word = "idle"
+			}
+			all = append(all, fmt.Sprintf("%s/%d %s, signals=%d", t.job, t.key.Rank, word, len(t.warned)))
 			continue
 		}
 		word := strings.ToLower(strings.TrimPrefix(t.notice.Cause.String(), "CAUSE_"))

@@ -24,6 +24,7 @@ type script struct {
 	heeds bool          // it does so when it is warned
 	acks  string        // how it answers a request to save a checkpoint; empty: not at all
 	hangs int32         // this rank + 1, modulo the number of ranks, hangs in the first attempt; 0: none does
+	idle  idling        // when its tasks do nothing
 	moves bool          // another rank still reports steps
 	image time.Duration // duration of its preparation; 0: random
 }
@@ -106,6 +107,8 @@ func parseScript(words []string) script {
 			s.acks = value
 		case "hangs":
 			s.hangs = parsed(value)
+		case "idle":
+			s.idle = idlingOf(value)
 		case "moves":
 			s.moves = true
 		case "deaf":

@@ -86,16 +86,21 @@ func (m *Mirror) tellUse(ctx actor.Context, s shownJob, now actors.Instant) {
 	}
 }
 
-// tellIdle sends one event when a job has been idle for long, and can send the next one after the job has worked.
+// tellIdle sends one event when a job has been idle for as long as its queue says, and can send the next one after the
+// job has worked.
 func (m *Mirror) tellIdle(ctx actor.Context, s shownJob, of *messages.Use) {
-	if s.use == nil || of == nil || of.IdleMs < messages.IdleAfterMs && !s.use.idle {
+	if s.use == nil || of == nil || of.IdleMs < messages.MinIdleAfterMs && !s.use.idle {
 		return // the sum over the nodes need not be computed
+	}
+	after, _ := m.queues.GetQueues().IdleIn(s.GetRecord().GetSpec().GetQueue())
+	if of.IdleMs < after && !s.use.idle {
+		return
 	}
 	now := m.progressed(s)
 	switch {
 	case now.GetUse().GetIdleMs() == 0:
 		s.use.idle = false
-	case !s.use.idle && messages.Idle(now, messages.IdleAfterMs):
+	case !s.use.idle && messages.Idle(now, after):
 		s.use.idle = true
 		m.tell(ctx, &messages.Event{Job: listed(now), Text: jobWords(now) + ", idle for " + messages.Span(now.Use.IdleMs) +
 			": no GPU activity and no progress, or no process"})

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
@@ -124,4 +126,39 @@ func TestIdleTold(t *testing.T) {
 	}
 	reports(1, 0, 0)
 	reports(2, long, long)
+}
+
+// TestIdleToldByQueue checks that the queue of a job sets after which time it is reported.
+func TestIdleToldByQueue(t *testing.T) {
+	a := newAudience()
+	minutes, hours := int64(2*60_000), int64(2*3_600_000)
+	a.says("scheduler", QueuesShown{&messages.QueuesRecord{Queues: &messages.Queues{
+		Default: "eager", Queues: []*messages.QueueSpec{
+			{Name: "eager", IdleAfterMs: &minutes}, {Name: "calm", IdleAfterMs: &hours},
+		}}}})
+	s := training(1, func(s *messages.JobStatus) { s.Record.Spec.Queue = "" })
+	a.says("job", JobShown{s})
+	a.says("watcher", &messages.Watch{Jobs: true})
+	both := func(idleMs int64) int {
+		a.says("rack", uses("a", 1, &messages.Use{Tasks: 1, IdleMs: idleMs}))
+		a.says("rack", uses("b", 1, &messages.Use{Tasks: 1, IdleMs: idleMs}))
+		return len(a.told["watcher"])
+	}
+	if n := both(minutes - 1); n != 0 {
+		t.Fatalf("%d events before the time of the queue", n)
+	}
+	if n := both(minutes); n != 1 {
+		t.Fatalf("%d events at the time of the queue", n)
+	}
+	both(0)
+	s = proto.Clone(s).(*messages.JobStatus)
+	s.Record.Spec.Queue = "calm"
+	a.says("job", JobShown{s})
+	before := len(a.told["watcher"])
+	if n := both(hours - 1); n != before {
+		t.Fatalf("%d events in the other queue, before its time", n-before)
+	}
+	if n := both(hours); n != before+1 {
+		t.Fatalf("%d events in the other queue", n-before)
+	}
 }

@@ -27,6 +27,7 @@ func jobChanged(a, b *messages.JobStatus) bool {
 		(was.GetCancel() == nil) != (is.GetCancel() == nil) ||
 		a.GetWarned().GetCause() != b.GetWarned().GetCause() ||
 		a.GetWarned().GetEndsUnixMs() != b.GetWarned().GetEndsUnixMs() ||
+		(a.GetWarned().GetIdleMs() > 0) != (b.GetWarned().GetIdleMs() > 0) ||
 		attemptChanged(a.GetAttempt(), b.GetAttempt()) || !slices.Equal(a.GetDebts(), b.GetDebts())
 }
 
@@ -74,7 +75,10 @@ func jobWords(s *messages.JobStatus) string {
 	if attempt.GetEnd() != nil && attempt.GetEnd().GetRank() >= 0 {
 		words += verdict.OthersEnded(attempt.GetVerdict())
 	}
-	if w := s.GetWarned(); w != nil {
+	switch w := s.GetWarned(); {
+	case w.GetIdleMs() > 0:
+		words += ", idle for " + messages.Span(w.IdleMs) + ": its tasks were notified"
+	case w != nil:
 		left := actors.Millis(max(w.EndsUnixMs-w.AtUnixMs, 0)).Round(time.Second)
 		words += ", warned: " + actors.WordOf(w.Cause.String(), "CAUSE_") + " in " + left.String()
 	}

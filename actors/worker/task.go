@@ -191,9 +191,12 @@ func (t *Task) onWarn(ctx actor.Context, m taskWarn) {
 	}
 	w := m.Warn
 	_, signal := t.work.spec.Announced()
+	if w.IdleMs > 0 { // the signal of a checkpoint requests one
+		signal = t.work.spec.GetWarn().GetSignal()
+	}
 	t.ask(ctx, &messages.WarnTask{
 		Id: t.work.id, Number: w.Number, Cause: w.Cause, LeftMs: w.LeftMs, Of: w.Of, Signal: signal,
-		Request: w.Request, Subject: w.Subject,
+		Request: w.Request, Subject: w.Subject, IdleMs: w.IdleMs,
 	})
 }
 

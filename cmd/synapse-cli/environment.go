@@ -86,8 +86,8 @@ func identityTexts() []variableText {
 			"ID of the array, index of this element, and number of elements.", "elements of an array", "k3f 17 100"},
 		one("SYNAPSE_CHECKPOINT_DIR", "Directory in which a task acknowledges a checkpoint, in the file `ack.RANK`.",
 			"jobs that save on request", "/scratch"),
-		one("SYNAPSE_NOTICE", "File with the reason and the time of a stop that is coming. It appears together "+
-			"with the warning signal.",
+		one("SYNAPSE_NOTICE", "File with the reason and the time of a stop that is coming, or with the time for "+
+			"which the job has done nothing. It appears together with the warning signal.",
 			"jobs with `warn`, and jobs that save on request", "/scratch/synapse-notice"),
 		one("SYNAPSE_PROGRESS", "File to which the task may append its progress, as JSON lines.",
 			"always", "/scratch/synapse-progress"),

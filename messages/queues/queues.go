@@ -37,7 +37,12 @@ func fromSpec(s *messages.QueueSpec) share.QueueSpec {
 			ByPriority: s.ByPriority, Reclaim: s.Reclaim, Shortest: s.Shortest, MinRun: times(s.MinRunMs, nsOfMs),
 			MostGrace: times(s.MostGraceMs, nsOfMs),
 		},
+		Idle:   share.Idle{After: times(s.IdleAfterMs, nsOfMs)},
 		Owners: s.GetOwners(),
+	}
+	if n := s.GetIdleThen(); n == messages.IdleAction_IDLE_ACTION_REPORT || n == messages.IdleAction_IDLE_ACTION_SIGNAL {
+		then := share.IdleAction(n - messages.IdleAction_IDLE_ACTION_REPORT)
+		q.Idle.Then = &then
 	}
 	if s.GetWeight() != 0 {
 		q.Weight = &s.Weight
@@ -68,7 +73,10 @@ func toSpec(q *share.QueueSpec) *messages.QueueSpec {
 		DefaultPriority: q.DefaultPriority, MostPriority: q.MostPriority, ByPriority: q.Preemption.ByPriority,
 		Reclaim: q.Preemption.Reclaim, Shortest: q.Preemption.Shortest, MinRunMs: parts(q.Preemption.MinRun, nsOfMs),
 		MostGraceMs: parts(q.Preemption.MostGrace, nsOfMs),
-		Owners:      q.Owners,
+		Owners:      q.Owners, IdleAfterMs: parts(q.Idle.After, nsOfMs),
+	}
+	if q.Idle.Then != nil {
+		s.IdleThen = messages.IdleAction_IDLE_ACTION_REPORT + messages.IdleAction(*q.Idle.Then)
 	}
 	if q.Weight != nil {
 		s.Weight = *q.Weight

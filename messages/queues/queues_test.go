@@ -14,6 +14,7 @@ import (
 // stay unset.
 func TestThereAndBack(t *testing.T) {
 	n, weight, minutes, priority, yes := int64(5), int64(3), int64(600_000_000_000), int32(7), true
+	signal := share.IdleSignal
 	var all []share.QueueSpec
 	for _, order := range []share.Order{share.Expected, share.FIFO, share.Fair} {
 		all = append(all, share.QueueSpec{
@@ -26,9 +27,11 @@ func TestThereAndBack(t *testing.T) {
 			DefaultPriority: &priority, MostPriority: &priority,
 			Preemption: share.Preemption{ByPriority: &yes, Reclaim: &yes, Shortest: &yes, MinRun: &minutes, MostGrace: &minutes},
 			Owners:     []string{"ann", "group:ml"},
+			Idle:       share.Idle{After: &minutes, Then: &signal},
 		})
 	}
-	all = append(all, share.QueueSpec{Name: "bare"})
+	report := share.IdleReport
+	all = append(all, share.QueueSpec{Name: "bare"}, share.QueueSpec{Name: "told", Idle: share.Idle{Then: &report}})
 	q := &share.Queues{Revision: 4, Default: "nlp", Queues: all}
 	data, err := proto.Marshal(To(q))
 	if err != nil {

@@ -38,6 +38,7 @@ type QueueSpec struct {
 	DefaultPriority *int32           `json:",omitempty"`
 	MostPriority    *int32           `json:",omitempty"`
 	Preemption      Preemption
+	Idle            Idle
 	// Owners lists the owners that may submit jobs: names, and groups as "group:NAME". It is checked at submit, not
 	// in a plan.
 	Owners []string `json:",omitempty"`
@@ -59,6 +60,25 @@ type Preemption struct {
 	MinRun     *int64 `json:",omitempty"` // of the victim's queue: minimum run time before a stop
 	MostGrace  *int64 `json:",omitempty"` // of the victim's queue: longest time to save, checked at submit
 }
+
+// Idle sets the action for running jobs of a queue that hold resources and do nothing.
+type Idle struct {
+	After *int64      `json:",omitempty"` // time until the action
+	Then  *IdleAction `json:",omitempty"`
+}
+
+// IdleAction is an action for a job that does nothing.
+type IdleAction uint8
+
+const (
+	// IdleReport: an event reports the job.
+	IdleReport IdleAction = iota
+	// IdleSignal: the tasks get a notice and the warning signal of the job as well.
+	IdleSignal
+)
+
+// MinIdleAfter is the shortest time after which a job counts as idle. Nodes measure every 10 s, and report later.
+const MinIdleAfter = 60 * 1_000_000_000
 
 // Names of amounts that are not a GPU type.
 const (

@@ -223,6 +223,9 @@ func (c *queuesCheck) ranges(i int) {
 	if n := q.Preemption.MostGrace; n != nil && *n < 1_000_000 {
 		c.say(i, "preemption.maxGrace", "use 1s or more", "must be greater than 0")
 	}
+	if n := q.Idle.After; n != nil && *n < MinIdleAfter {
+		c.say(i, "idle.after", "use 1m or more", "must be at least 1m, because nodes measure only every 10s")
+	}
 	most := inherited(c, i, func(q *QueueSpec) *int64 { return q.MostLimit })
 	usual := inherited(c, i, func(q *QueueSpec) *int64 { return q.DefaultLimit })
 	if most != nil && usual != nil && *usual > *most && (q.MostLimit != nil || q.DefaultLimit != nil) {

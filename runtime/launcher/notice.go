@@ -22,6 +22,12 @@ import (
 
 const noticeName = "synapse-notice"
 
+// notices holds what the launcher must know about the notices of a task.
+type notices struct {
+	failed   bool      // a failed warning was logged
+	idleTold time.Time // when the task was last told that it does nothing; zero: never
+}
+
 // Notice returns the path of the notice in a task's scratch directory.
 func Notice(scratch string) string { return filepath.Join(scratch, noticeName) }
 
@@ -32,13 +38,16 @@ func (t *task) onWarn(c *messages.WarnTask, to *actor.PID) {
 		return
 	}
 	err := t.writeNotice(c)
-	if !withdrawn(c) && c.Signal != 0 {
+	if !withdrawn(c) && c.Signal != 0 && !t.idleKnown(c) {
 		err = errors.Join(err, t.link.Warn(int(c.Signal), endOf(c)))
 	}
 	if c.Request != 0 && t.savesBySocket() && t.execs == nil {
 		err = errors.Join(err, errNoSocket)
 	}
 	if err == nil {
+		if c.IdleMs > 0 {
+			t.notices.idleTold = time.Now()
+		}
 		t.l.send(to, &messages.TaskWarned{Id: messages.ToTaskID(t.Key), Number: c.Number})
 		t.progress.saves.begin(c.Request)
 		t.followSaved()
@@ -47,22 +56,31 @@ func (t *task) onWarn(c *messages.WarnTask, to *actor.PID) {
 	if c.Request != 0 {
 		t.l.send(to, t.notAsked(c.Request, err))
 	}
-	if !t.unwarned {
-		t.unwarned = true // a task can cause this, so it is logged once
+	if !t.notices.failed {
+		t.notices.failed = true // a task can cause this, so it is logged once
 		t.l.o.Log.Info("Task %v cannot be warned before it is stopped: %v", t.Key, err)
 	}
 }
 
 // withdrawn reports whether an earlier warning no longer applies.
 func withdrawn(c *messages.WarnTask) bool {
-	return c.Cause == messages.Cause_CAUSE_UNSPECIFIED && c.Request == 0
+	return c.Cause == messages.Cause_CAUSE_UNSPECIFIED && c.Request == 0 && c.IdleMs == 0
 }
 
-// endOf returns a number for one end of a task: its cause and its number within that cause, or the number of the
-// request to save. The supervisor uses it to detect repeated warnings.
+// idleKnown reports whether the task had a notice in the same idle time. The leader may have changed meanwhile.
+func (t *task) idleKnown(c *messages.WarnTask) bool {
+	last, idle := t.notices.idleTold, time.Duration(c.IdleMs)*time.Millisecond
+	return idle > 0 && !last.IsZero() && time.Since(last) <= idle
+}
+
+// endOf returns a number for one end of a task: its cause and its number within that cause, the number of the request
+// to save, or the number of an idle time. The supervisor uses it to detect repeated warnings.
 func endOf(c *messages.WarnTask) int64 {
 	if c.Request != 0 {
 		return 1<<62 | int64(c.Request)
+	}
+	if c.IdleMs > 0 {
+		return 1<<61 | c.Of
 	}
 	return int64(c.Cause)<<48 | c.Of
 }
@@ -90,6 +108,9 @@ func (t *task) writeNotice(c *messages.WarnTask) error {
 // versions may add lines.
 func noticeText(c *messages.WarnTask, now time.Time) string {
 	reason := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(c.Cause.String(), "CAUSE_"), "_", "-"))
+	if c.IdleMs > 0 {
+		return fmt.Sprintf("action=idle\nreason=idle\nidle_seconds=%d\n", c.IdleMs/1000)
+	}
 	left := time.Duration(c.LeftMs) * time.Millisecond
 	ends := now.Add(left).Unix()
 	if c.Request == 0 {

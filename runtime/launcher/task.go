@@ -63,9 +63,9 @@ type task struct {
 	starts    int  // the number of tries to spawn
 	cleaning  bool // the driver removes its files
 	forgotten bool
-	owing     bool               // it has gone, but its epilog has not ended
-	claimed   bool               // its uid is claimed
-	unwarned  bool               // a failed warning was logged
+	owing     bool // it has gone, but its epilog has not ended
+	claimed   bool // its uid is claimed
+	notices   notices
 	fetched   sync.Mutex         // guards secrets only
 	secrets   []*messages.Secret // with values, from the fetch until a supervisor has them
 	inherits  *topology.TaskKey  // the ended task whose files it takes over; nil: none

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,8 +15,8 @@ import (
 // This file tests warnings of a task's end. runtime/conformance tests them with all drivers.
 
 // TestWarned checks that the notice exists before the task gets the signal, once per end even if the warning is
-// repeated. A later end replaces the notice, and the notice can be removed. A task that does not run is not warned. The
-// launcher writes through no link that the task put in the way.
+// repeated, and once per idle time. A later end replaces the notice, and the notice can be removed. A task that does
+// not run is not warned. The launcher writes through no link that the task put in the way.
 func TestWarned(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, nil)
@@ -59,8 +60,26 @@ func TestWarned(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(text), "reason=drained\nleft_seconds=90\nends_unix_seconds=1") {
 		t.Errorf("%q, %v", text, err)
 	}
-	warn(5, messages.Cause_CAUSE_UNSPECIFIED, 0)
-	told(5)
+	idle := func(number uint64, of int64, after time.Duration) {
+		r.tell(&messages.WarnTask{
+			Id: id(0), Number: number, Of: of, IdleMs: after.Milliseconds(), Signal: int32(unix.SIGUSR1),
+		})
+		told(number)
+	}
+	idle(5, 1, time.Hour)
+	known := "ready\nreason=time-limit\ntold\nreason=drained\ntold\naction=idle\ntold\n"
+	r.await(0, known)
+	idle(6, 2, 2*time.Hour) // a new leader, in the same idle time
+	warn(7, messages.Cause_CAUSE_UNSPECIFIED, 0)
+	told(7)
+	idle(8, 3, time.Millisecond) // it has worked meanwhile
+	r.await(0, known+"action=idle\ntold\n")
+	if text, _ := os.ReadFile(filepath.Join(scratch, "synapse-notice")); string(text) !=
+		"action=idle\nreason=idle\nidle_seconds=0\n" {
+		t.Errorf("the notice is %q", text)
+	}
+	warn(9, messages.Cause_CAUSE_UNSPECIFIED, 0)
+	told(9)
 	if left, _ := filepath.Glob(filepath.Join(scratch, "*synapse-notice")); len(left) > 0 {
 		t.Error(left)
 	}

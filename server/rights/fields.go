@@ -29,7 +29,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Queues", "default queues", "", ""},
 	{"QueueSpec", "name parent quota limit weight order default_limit_ms most_limit_ms selector default_priority " +
 		"most_priority owner_amounts owner_machines owner_running owner_waiting by_priority reclaim " +
-		"shortest min_run_ms owners most_grace_ms", "", ""},
+		"shortest min_run_ms owners most_grace_ms idle_after_ms idle_then", "", ""},
 	{"Amount", "name amount", "", ""},
 	{"GetJobReply", "outcome job attempts", "", ""},
 	{"ListJobsReply", "outcome jobs next", "", ""},
@@ -94,7 +94,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Saved", "step request at_unix_ms ran_ms", "", ""},
 	{"MissedSave", "request cause late acknowledged required rank problem", "", ""},
 	{"CheckpointSpec", "signal grace_ms ack commit", "", ""},
-	{"Warning", "cause at_unix_ms ends_unix_ms", "", ""},
+	{"Warning", "cause at_unix_ms ends_unix_ms idle_ms", "", ""},
 	{"Token", "epoch counter", "", ""},
 	{"Right", "name text own of_job", "", ""},
 	{"JobRecord", "id revision written_by spec owner submitted_unix_ms arrival state attempt runs failures " +

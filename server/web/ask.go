@@ -166,7 +166,10 @@ func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*
 		answer.Runs = append(answer.Runs, run)
 	}
 	answer.Done, answer.Use = doneOf(j.GetProgress()), useOf(j.GetUse())
-	if w := j.GetWarned(); w != nil {
+	switch w := j.GetWarned(); {
+	case w.GetIdleMs() > 0:
+		answer.Warned = &warned{"idle for " + messages.Span(w.IdleMs), w.GetAtUnixMs(), 0}
+	case w != nil:
 		answer.Warned = &warned{messages.Word(w.GetCause().String(), "CAUSE_"), w.GetAtUnixMs(), w.GetEndsUnixMs()}
 	}
 	return answer, nil

@@ -176,7 +176,7 @@ func (l commandLine) amount(gpus string) *messages.Resources {
 // command returns the script that the simulated node plays.
 func (l commandLine) command() []string {
 	words := []string{"sim", "run=" + l.time("run", time.Hour).String()}
-	for _, key := range []string{"exit", "rank", "runs", "image", "acks"} {
+	for _, key := range []string{"exit", "rank", "runs", "image", "acks", "idle"} {
 		if v := l.word(key, ""); v != "" {
 			words = append(words, key+"="+v)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// queues applies the queues of its lines, such as "q quota=8 limit=16 by-priority reclaim min-run=60s". Amounts are
-// GPUs. Jobs without a queue use the first one.
+// queues applies the queues of its lines, such as "q quota=8 limit=16 by-priority reclaim min-run=60s idle=30m signal".
+// Amounts are GPUs. Jobs without a queue use the first one.
 func (s *stage) queues(l commandLine) string {
 	q := &messages.Queues{}
 	for _, text := range strings.Split(strings.TrimSpace(l.d.Input), "\n") {
@@ -60,6 +60,13 @@ func (s *stage) describe(l commandLine, spec *messages.QueueSpec, word string) {
 		l.must(err)
 		ms := d.Milliseconds()
 		spec.MinRunMs = &ms
+	case "idle":
+		d, err := time.ParseDuration(value)
+		l.must(err)
+		ms := d.Milliseconds()
+		spec.IdleAfterMs = &ms
+	case "signal":
+		spec.IdleThen = messages.IdleAction_IDLE_ACTION_SIGNAL
 	default:
 		l.d.Fatalf(l.t, "a queue has no %s", key)
 	}

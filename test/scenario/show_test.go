@@ -89,6 +89,9 @@ func detailOf(m messages.Message) string {
 			left := time.Duration(m.LeftMs) * time.Millisecond
 			word = wordOf(m.Cause.String(), "CAUSE_") + " in " + left.Round(time.Second).String()
 		}
+		if m.IdleMs > 0 {
+			word = "idle for " + (time.Duration(m.IdleMs) * time.Millisecond).Round(time.Minute).String()
+		}
 		if m.Request != 0 {
 			word = "save, " + word
 		}

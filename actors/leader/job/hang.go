@@ -41,15 +41,18 @@ func (j *Job) beginWatch(ranBefore bool) {
 	j.warning.begin(j.life, ranBefore)
 	j.saving.begin()
 	j.quiet = quiet{}
+	j.idle.begin()
 }
 
 // onProgressHeard notes the report of a node and decides again.
 func (j *Job) onProgressHeard(ctx actor.Context, m protocol.ProgressHeard) {
-	if !j.states.In(jobRunning) || !j.rec.Spec.WatchesHangs() ||
-		messages.FromToken(m.Progress.GetToken()) != messages.FromToken(j.att.GetToken()) {
+	if !j.states.In(jobRunning) || messages.FromToken(m.Progress.GetToken()) != messages.FromToken(j.att.GetToken()) {
 		return
 	}
 	if _, known := j.contacts[m.Node]; !known {
+		return
+	}
+	if j.noteUse(ctx, m); !j.rec.Spec.WatchesHangs() {
 		return
 	}
 	if j.quiet.nodes == nil {

@@ -89,6 +89,7 @@ type Job struct {
 	warning         warning
 	saving          saving
 	quiet           quiet
+	idle            idle
 	life            uint64 // number of this actor of the job in this epoch, which identifies its writes
 	writes          uint32
 	unwritten       string // why the write in flight is not on disk yet; empty: no problem
@@ -218,8 +219,8 @@ func (j *Job) Receive(ctx actor.Context) {
 		j.onMoveOff(ctx, m)
 	case protocol.Drains:
 		j.onDrains(ctx, m)
-	case protocol.ProgressHeard:
-		j.onProgressHeard(ctx, m)
+	case protocol.ProgressHeard, protocol.SignalIdle:
+		j.onActivity(ctx, m)
 	case protocol.Claim:
 		j.onClaim(ctx, m)
 	case protocol.Doubted:

@@ -25,6 +25,9 @@ type ending struct {
 	at    actors.Instant
 	cause messages.Cause
 	of    int64 // which limit or drain, as in messages.Warn
+	// idle marks the notice to a job that does nothing and whose end is not known (idle.go).
+	idle     bool
+	idleFrom actors.Instant
 }
 
 // warning holds the end that the tasks of the attempt are warned of.
@@ -49,7 +52,7 @@ func (w *warning) begin(life uint64, unsure bool) {
 // ending returns the earliest known end of the attempt.
 func (j *Job) ending() (first ending) {
 	if limit := j.rec.Spec.TimeLimitMs; limit > 0 && !j.prolonged() {
-		first = ending{j.limitFrom.Plus(actors.Millis(limit)), messages.Cause_CAUSE_TIME_LIMIT, limit}
+		first = ending{at: j.limitFrom.Plus(actors.Millis(limit)), cause: messages.Cause_CAUSE_TIME_LIMIT, of: limit}
 	}
 	for _, p := range j.att.Places {
 		if d := j.contacts[topology.NodeID(p.Node)].drains; d.at != 0 && j.lives(p) && (first.at == 0 || d.at < first.at) {
@@ -81,16 +84,19 @@ func (j *Job) warn(ctx actor.Context) {
 	if end.at != 0 && until <= 0 {
 		near = end
 	}
-	known := near
-	if s := &j.saving; s.open() && s.by {
-		near = s.end
+	known, by := near, j.saving.open() && j.saving.by
+	if by {
+		near = j.saving.end
+	}
+	if near == (ending{}) {
+		near = j.idle.notice
 	}
 	switch {
 	case near == (ending{}) && !j.states.In(jobRunning):
 		// It started under an earlier leader, which may have sent a warning that no longer applies.
 	case near != w.said || w.unsure:
-		if j.rec.Spec.GetCheckpoint() != nil && near == known {
-			j.requestFor(near)
+		if j.rec.Spec.GetCheckpoint() != nil && !by {
+			j.requestFor(known)
 		}
 		w.said, w.unsure, w.pause = near, false, 0
 		w.number++
@@ -181,7 +187,10 @@ func (j *Job) sayEndingTo(ctx actor.Context, n topology.NodeID, c *contact) {
 		return // not heard since the takeover
 	}
 	m := &messages.Warn{Order: j.order(messages.FromToken(j.att.Token), n, c), Number: j.warning.number}
-	if e := j.warning.said; e.at != 0 {
+	switch e := j.warning.said; {
+	case e.idle:
+		m.Of, m.IdleMs = e.of, min(j.p.Clock.Now().Since(e.idleFrom).Milliseconds(), messages.MaxDurationMs)
+	case e.at != 0:
 		m.Cause, m.Of, m.LeftMs = e.cause, e.of, max(e.at.Since(j.p.Clock.Now()).Milliseconds(), 0)
 		if s := &j.saving; s.request != 0 {
 			m.Request, m.Subject = s.request, s.subject
@@ -235,8 +244,10 @@ func (j *Job) showWarned(ctx actor.Context) {
 	}
 	was := w.shown
 	w.told, w.shown = w.number, nil
-	if w.said.at != 0 {
-		now := j.p.Clock.WallMs()
+	switch now := j.p.Clock.WallMs(); {
+	case w.said.idle:
+		w.shown = &messages.Warning{AtUnixMs: now, IdleMs: j.p.Clock.Now().Since(w.said.idleFrom).Milliseconds()}
+	case w.said.at != 0:
 		left := max(w.said.at.Since(j.p.Clock.Now()).Milliseconds(), 0)
 		w.shown = &messages.Warning{Cause: w.said.cause, AtUnixMs: now, EndsUnixMs: now + left}
 	}
@@ -250,7 +261,7 @@ func (j *Job) onDrains(ctx actor.Context, m protocol.Drains) {
 	if c := j.contacts[m.Node]; c != nil {
 		c.drains = ending{}
 		if m.Ends != 0 {
-			c.drains = ending{m.Ends, messages.Cause_CAUSE_DRAINED, m.Ordered}
+			c.drains = ending{at: m.Ends, cause: messages.Cause_CAUSE_DRAINED, of: m.Ordered}
 		}
 		j.warn(ctx)
 	}

@@ -174,6 +174,10 @@ type (
 	// Doubted reports that a node has a later run of the job than the store. Scheduler → Job, which gives up an attempt
 	// before COMMIT.
 	Doubted struct{ Node topology.NodeID }
+	// SignalIdle sets how long a running job does nothing before its tasks are notified. 0: never, which is the default.
+	// Scheduler → Job.
+	SignalIdle struct{ After time.Duration }
+
 	// ProgressHeard reports the progress of an attempt on one node, and the ranks there that make none. Rack → Job.
 	ProgressHeard struct {
 		Node     topology.NodeID

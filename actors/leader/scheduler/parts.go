@@ -237,6 +237,8 @@ type jobActor struct {
 	askers  []*actor.PID // clients that get an answer when it is
 	breaks  int          // number of times its actor was recreated
 	remakes bool         // it is being recreated
+	// idleAfter is the last message SignalIdle to the actor.
+	idleAfter time.Duration
 }
 
 // queueEntry holds the data of a waiting job.

@@ -179,6 +179,25 @@ func (s *shares) goBy(ctx actor.Context, record *messages.QueuesRecord) {
 		planner.Obey(s.queues.tree)
 	}
 	ctx.Send(s.peers.Mirror, mirror.QueuesShown{Record: record})
+	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
+		s.tellIdle(ctx, s.jobs[id])
+	}
+}
+
+// tellIdle reports to a job's actor after which idle time its queue wants the tasks to be notified. It applies to jobs
+// that run already.
+func (s *shares) tellIdle(ctx actor.Context, e *livingJob) {
+	if e.pid == nil || !e.rec.GetSpec().IsAnnounced() || e.rec.Spec.Array != nil {
+		return
+	}
+	afterMs, signal := s.queues.record.GetQueues().IdleIn(e.rec.Spec.Queue)
+	if !signal {
+		afterMs = 0
+	}
+	if after := actors.Millis(afterMs); after != e.idleAfter {
+		e.idleAfter = after
+		ctx.Send(e.pid, protocol.SignalIdle{After: after})
+	}
 }
 
 // sharer returns the planner, if it supports queues. The FIFO planner does not. It is replaced by a planner that

@@ -183,6 +183,8 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	})
 	s.bury(ctx, e, attempts)
 	s.tellDrains(ctx, e, attempts)
+	e.idleAfter = 0
+	s.tellIdle(ctx, e)
 	s.inherit(ctx, e, rec)
 	if rec.State.Terminal() {
 		s.conclude(ctx, e.id, rec.State, rec.Since())

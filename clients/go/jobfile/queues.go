@@ -91,6 +91,10 @@ func queuesFile() fileKind {
 			{"minRuntime", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.Preemption.MinRun })},
 			{"maxGrace", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.Preemption.MostGrace })},
 		}},
+		{"queues[].idle", []key{
+			{"after", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.Idle.After })},
+			{"then", "", readIdleThen},
+		}},
 	}}
 }
 
@@ -107,6 +111,7 @@ func queueKeys() []key {
 		{"perOwner", "", readPerOwner},
 		{"priority", "", readSection},
 		{"preemption", "", readSection},
+		{"idle", "", readSection},
 		{"owners", "", readOwners},
 	}
 }
@@ -196,6 +201,16 @@ func readOrder(r *reader, n *yaml.Node, path string) {
 	oneOf("an order of jobs", []string{"expected", "fifo", "fair"}, func(word string) {
 		order := orders[word]
 		r.queue.Order = &order
+	})(r, n, path)
+}
+
+// idleActions lists the words for what happens to idle jobs. The index of a word is its share.IdleAction.
+var idleActions = []string{"report", "signal"}
+
+func readIdleThen(r *reader, n *yaml.Node, path string) {
+	oneOf("an action for idle jobs", idleActions, func(word string) {
+		then := share.IdleAction(slices.Index(idleActions, word))
+		r.queue.Idle.Then = &then
 	})(r, n, path)
 }
 

@@ -36,6 +36,7 @@ type QueueFile struct {
 	PerOwner     Mapping           `json:"perOwner,omitempty" yaml:"perOwner,omitempty,flow"`
 	Priority     *DefaultMost      `json:"priority,omitempty" yaml:"priority,omitempty,flow"`
 	Preemption   *PreemptionFile   `json:"preemption,omitempty" yaml:"preemption,omitempty,flow"`
+	Idle         *IdleFile         `json:"idle,omitempty" yaml:"idle,omitempty,flow"`
 	Owners       []string          `json:"owners,omitempty" yaml:"owners,omitempty,flow"`
 }
 
@@ -52,6 +53,12 @@ type PreemptionFile struct {
 	Shortest   *bool  `json:"shortest,omitempty" yaml:"shortest,omitempty"`
 	MinRun     Amount `json:"minRuntime,omitempty" yaml:"minRuntime,omitempty"`
 	MostGrace  Amount `json:"maxGrace,omitempty" yaml:"maxGrace,omitempty"`
+}
+
+// IdleFile holds what happens to jobs that hold resources and do nothing.
+type IdleFile struct {
+	After Amount `json:"after,omitempty" yaml:"after,omitempty"`
+	Then  string `json:"then,omitempty" yaml:"then,omitempty"`
 }
 
 // Mapping holds amounts by name. It is written in a readable order.
@@ -125,6 +132,12 @@ func formatQueue(q *share.QueueSpec) QueueFile {
 		f.Preemption = &PreemptionFile{
 			q.Preemption.ByPriority, q.Preemption.Reclaim, q.Preemption.Shortest, written(q.Preemption.MinRun, formatNs),
 			written(q.Preemption.MostGrace, formatNs),
+		}
+	}
+	if q.Idle != (share.Idle{}) {
+		f.Idle = &IdleFile{After: written(q.Idle.After, formatNs)}
+		if q.Idle.Then != nil {
+			f.Idle.Then = idleActions[*q.Idle.Then]
 		}
 	}
 	return f

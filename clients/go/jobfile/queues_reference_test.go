@@ -61,6 +61,10 @@ var queueTexts = []queueText{
 		"inherited, else false"},
 	{"Minimum run time before a job of this queue can be preempted.", "span", "inherited, else 10m (1h for `shortest`)"},
 	{"Longest time to save that a job may set (`checkpoint.grace`).", "span", "inherited, else 1h"},
+	{"Time after which a running job that is known to do nothing is reported; at least 1m.", "span",
+		"inherited, else 30m"},
+	{"Action for such a job: an event, or an event and a [notice](../jobs/resource-use.md) to the tasks.",
+		"`report`, `signal`", "inherited, else `report`"},
 }
 
 // TestQueuesPage checks that the page describes each key of a queue file, and no other key.

@@ -24,7 +24,7 @@ notAllowed: [other]
 queues:
 - {name: research, quota: {gpu: 256, h100: 64}, limit: {gpu: 512}, weight: 2, order: expected, timeLimit: {default: 24h, max: 168h}, nodeSelector: {pool: a}}
 - {name: nlp, parent: research, quota: {gpu: 128}, perOwner: {gpu: 64, nodes: 8, running: 500, waiting: 5000}, priority: {default: 50, max: 100}, preemption: {byPriority: true, reclaim: true, shortest: false, minRuntime: 10m, maxGrace: 5m}}
-- {name: other, limit: {cpu: 512, memory: 4Ti}, order: fair, owners: [ann, "group:ml team"]}
+- {name: other, limit: {cpu: 512, memory: 4Ti}, order: fair, owners: [ann, "group:ml team"], idle: {after: 2h, then: signal}}
 `
 
 func at[T any](n T) *T { return &n }
@@ -57,6 +57,7 @@ func TestQueuesAreRead(t *testing.T) {
 		{
 			Name: "other", Order: at(share.Fair), Owners: []string{"ann", "group:ml team"},
 			Limit: share.Amounts{{Name: "cpu", Amount: 512_000}, {Name: "memory", Amount: 4 << 40}},
+			Idle:  share.Idle{After: at(int64(2 * hour)), Then: at(share.IdleSignal)},
 		},
 	}}
 	if !reflect.DeepEqual(got, want) {
@@ -144,6 +145,8 @@ func drawnQueues(r *rand.Rand) *share.Queues {
 		maybe(r, &s.Preemption.Reclaim, r.Intn(2) == 0)
 		maybe(r, &s.Preemption.MinRun, int64(r.Intn(1e6))*nsOfMs)
 		maybe(r, &s.Preemption.MostGrace, int64(1+r.Intn(1e6))*nsOfMs)
+		maybe(r, &s.Idle.After, int64(60_000+r.Intn(1e6))*nsOfMs)
+		maybe(r, &s.Idle.Then, share.IdleAction(r.Intn(2)))
 		q.Queues = append(q.Queues, s)
 	}
 	if r.Intn(2) == 0 {

@@ -131,6 +131,13 @@ class HangAction(str, Enum):
     NONE = "HANG_ACTION_NONE"  # hangs are not detected
 
 
+class IdleAction(str, Enum):
+    """IdleAction is an action for running jobs of a queue that hold resources and do nothing."""
+    UNSPECIFIED = "IDLE_ACTION_UNSPECIFIED"
+    REPORT = "IDLE_ACTION_REPORT"  # an event
+    SIGNAL = "IDLE_ACTION_SIGNAL"  # an event, and a notice to the tasks with the warning signal of the job
+
+
 class JobState(str, Enum):
     UNSPECIFIED = "JOB_STATE_UNSPECIFIED"
     QUEUED = "JOB_STATE_QUEUED"
@@ -1418,6 +1425,8 @@ class QueueSpec(Message):
     min_runtime_ms: Optional[int] = one("long")  # How long the queue's own jobs run before they may be stopped.
     owners: List[str] = many("str")  # Owners that may submit jobs: names of owners, and groups as "group:NAME". Empty: all owners.
     max_grace_ms: Optional[int] = one("long")  # Longest time to save a checkpoint that a job may request.
+    idle_after_ms: Optional[int] = one("long")  # how long a running job does nothing until idle_then applies
+    idle_then: IdleAction = plain("IdleAction", IdleAction.UNSPECIFIED)  # UNSPECIFIED: inherited from the parent, else REPORT
 
 
 @dataclass
@@ -1825,10 +1834,11 @@ class WarnSpec(Message):
 
 @dataclass
 class Warning(Message):
-    """Warning is the announced end of an attempt, as sent to its tasks."""
-    cause: Cause = plain("Cause", Cause.UNSPECIFIED)
+    """Warning is the announced end of an attempt, as sent to its tasks, or the notice that the job does nothing."""
+    cause: Cause = plain("Cause", Cause.UNSPECIFIED)  # UNSPECIFIED: no end is coming, see idle_ms
     at_unix_ms: int = plain("long")  # when the last task received the warning
     ends_unix_ms: int = plain("long")
+    idle_ms: int = plain("long")  # how long the job had done nothing; 0: an end is coming
 
 
 @dataclass

@@ -50,7 +50,8 @@ function steps(page, row, d) {
     add(a.started, "started", `tasks of ${of}`);
     add(a.ended, "ended", `${of}: ${a.cause ?? "unknown cause"}`, a.detail && `, ${a.detail}`);
   }
-  if (d.warning) add(d.warning.at, "warned", `${d.warning.cause}, the tasks end at `, when(d.warning.ends));
+  if (d.warning?.ends) add(d.warning.at, "warned", `${d.warning.cause}, the tasks end at `, when(d.warning.ends));
+  else if (d.warning) add(d.warning.at, "notified", d.warning.cause);
   if (row.over) add(row.finished, "finished", row.phase);
   const start = page.starts.get(row.id) ?? d.start, now = page.now();
   if (!row.over && start?.at > now) add(start.at, "planned start", start.latest > now && ["guaranteed by ", when(start.latest)]);

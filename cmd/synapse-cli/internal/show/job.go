@@ -203,14 +203,19 @@ func describeAttempts(p *page, s Style, j job, attempts []*messages.AttemptRecor
 	}
 }
 
-// warned describes how the tasks are warned before their end, and whether they were.
+// warned describes how the tasks are warned before their end, and whether they were, or were notified that they do
+// nothing.
 func warned(j job) string {
-	w := j.spec().GetWarn()
-	if w == nil {
-		return ""
+	w, told := j.spec().GetWarn(), j.JobStatus.GetWarned()
+	text := ""
+	if w != nil {
+		text = fmt.Sprintf("by %s, %s before the end", jobfile.SignalName(w.GetSignal()), messages.Span(w.GetAheadMs()))
 	}
-	text := fmt.Sprintf("by %s, %s before the end", jobfile.SignalName(w.GetSignal()), messages.Span(w.GetAheadMs()))
-	if told := j.JobStatus.GetWarned(); told != nil {
+	switch {
+	case told.GetIdleMs() > 0:
+		idle := fmt.Sprintf("notified %s: idle for %s", when(told.GetAtUnixMs(), j.now), messages.Span(told.GetIdleMs()))
+		return strings.TrimPrefix(text+"; "+idle, "; ")
+	case told != nil && w != nil:
 		text += fmt.Sprintf("; sent %s: %s", when(told.GetAtUnixMs(), j.now),
 			causeWord(told.GetCause()))
 	}

@@ -67,6 +67,10 @@ func TestShownAsItIs(t *testing.T) {
 		t.Errorf("Warned %s", got)
 	}
 	warns.Warned = &messages.Warning{Cause: messages.Cause_CAUSE_TIME_LIMIT, AtUnixMs: 1, EndsUnixMs: 2}
+	idle := &messages.JobStatus{Record: j.Record, Warned: &messages.Warning{AtUnixMs: 1, IdleMs: 1_800_000}}
+	if got := warned(job{idle, 1}); !strings.HasPrefix(got, "notified ") || !strings.HasSuffix(got, ": idle for 30m") {
+		t.Errorf("Warned %s", got)
+	}
 	if got := warned(job{warns, 1}); !strings.HasSuffix(got, "time limit") || !strings.Contains(got, "; sent ") {
 		t.Errorf("Warned %s", got)
 	}
