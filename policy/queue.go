@@ -204,6 +204,22 @@ func (q *Queue) Entered(visit func(Waiting)) {
 	}
 }
 
+// Select returns the waiting jobs that match, in queue order.
+func (q *Queue) Select(matches func(topology.JobID) bool) []topology.JobID {
+	var found []*entry
+	for job, e := range q.jobs { //order: sorted below
+		if matches(job) {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, entryOrder)
+	jobs := make([]topology.JobID, len(found))
+	for i, e := range found {
+		jobs[i] = e.Job
+	}
+	return jobs
+}
+
 // Len returns the number of waiting jobs.
 func (q *Queue) Len() int { return len(q.jobs) }
 

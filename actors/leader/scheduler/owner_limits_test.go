@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
@@ -185,6 +187,60 @@ func TestFewReturnForOneUID(t *testing.T) {
 		if n := len(a.s.uidless.jobs); n != step.parked {
 			t.Errorf("%d more UIDs are free: %d jobs wait for one, want %d", step.free, n, step.parked)
 		}
+	}
+}
+
+// TestNoPlaceWithoutUID checks that jobs that find no UID in a pass take no capacity from a job that needs none, not
+// even for the time of a message.
+func TestNoPlaceWithoutUID(t *testing.T) {
+	c := newIdleCourt(t, 1)
+	*c.s.uids = *topology.NewUIDs(topology.UIDRange{First: 2_000_000, Last: 2_000_000})
+	half := leadertest.OneGPU()
+	half.Each = &messages.Resources{MilliGpu: 4000}
+	const last = passesInTurn + 2
+	for i := range last + 1 {
+		rec := &messages.JobRecord{
+			Id: fmt.Sprint("j", i), Spec: half, UidToCome: i < last, State: messages.JobState_JOB_STATE_QUEUED,
+			Arrival: uint64(i + 1),
+		}
+		id := topology.JobID(rec.Id)
+		c.s.jobs[id] = &livingJob{
+			jobRecord: jobRecord{id: id, rec: rec}, ownUID: ownUIDOf(rec),
+		}
+		c.s.jobs[id].pid = actor.NewPID("here", rec.Id)
+		c.hears(protocol.Waits{Record: rec})
+	}
+	got := map[string]string{}
+	ctx := &leadertest.Context{Hears: PlanNow{}, Said: &[]leadertest.Letter{}}
+	c.s.Receive(ctx)
+	for _, l := range *ctx.Said {
+		switch m := l.Message.(type) {
+		case protocol.Admit:
+			got[l.To] += fmt.Sprint("starts with ", m.UID)
+		case protocol.LacksUID:
+			got[l.To] += m.Why
+		}
+	}
+	for i := range last + 1 {
+		want := "0 of 1 uids are free"
+		switch i {
+		case 0:
+			want = "starts with 2000000"
+		case last:
+			want = "starts with 0"
+		}
+		if id := fmt.Sprint("j", i); got[id] != want {
+			t.Errorf("job %s: got %q, want %q", id, got[id], want)
+		}
+	}
+	if free, _, held := c.s.View("n0"); free.WholeGPUs != 0 || held != 2 || len(c.s.uidless.jobs) != last-1 {
+		t.Errorf("%d GPUs are free, %d attempts are there, %d jobs wait for a UID", free.WholeGPUs, held,
+			len(c.s.uidless.jobs))
+	}
+	c.s.uids.Release(2_000_000) // of the job
+	c.s.uids.Release(2_000_000) // of its attempt
+	if c.hears(uidDue{}); c.s.queue.Len() != last-1 || len(c.s.uidless.jobs) > 0 {
+		t.Errorf("a UID is free: %d jobs return, %d wait for one", c.s.queue.Len(), len(c.s.uidless.jobs))
 	}
 }
 

@@ -255,7 +255,7 @@ type queueEntry struct {
 	waits    *protocol.Waits     // its request to be planned, while it is withheld or lacks a UID
 	withheld int                 // number of nodes with a later run of it than the store has
 	heldBack bool                // it is an element that waits for its release
-	wish     protocol.Waits      // the last Waits of an element
+	wish     protocol.Waits      // the last Waits of an element, or of a job that may find no UID
 }
 
 // reservation holds the nodes that a job was given or promised.

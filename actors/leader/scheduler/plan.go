@@ -33,11 +33,33 @@ func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.stopVictims(ctx)
 }
 
+// passesInTurn limits the passes that run in one turn.
+const passesInTurn = 4
+
+// pass plans and admits. If no UID is left for a chosen job, the job returns its place, and the pass is repeated in the
+// same turn. Otherwise more jobs could come back for the next free UID before the next turn, and the capacity of one
+// pass after another would go to jobs that find no UID.
 func (s *Scheduler) pass(ctx actor.Context) {
 	now := s.p.Clock.Now()
+	for left := passesInTurn; left > 0 && s.passOnce(ctx, now); left-- {
+		s.parkUIDless(ctx)
+		s.plan(ctx) // in case this was the last one
+	}
+	s.tellStarts(ctx)
+	s.needLater(ctx)
+	s.p.Host.Took(TookPass, s.p.Clock.Now().Since(now))
+}
+
+// passOnce runs a pass, and reports whether it chose a job for which no UID is left.
+func (s *Scheduler) passOnce(ctx actor.Context, now actors.Instant) (lacking bool) {
 	d := s.planner.Plan(s.view.Tree(), s.queue, int64(now))
 	for _, a := range d.Admit {
-		s.admit(ctx, a)
+		if why := s.whyNoUID(s.jobs[a.Job]); why != "" {
+			s.returnPlace(ctx, a, why)
+			lacking = true
+		} else {
+			s.admit(ctx, a)
+		}
 	}
 	s.tellFirm(ctx, d.Firm)
 	clear(s.foresight.admitted)
@@ -47,9 +69,7 @@ func (s *Scheduler) pass(ctx actor.Context) {
 	}
 	s.noteWaiting(d.Joined)
 	s.tellWaiting(ctx, d.Joined)
-	s.tellStarts(ctx)
-	s.needLater(ctx)
-	s.p.Host.Took(TookPass, s.p.Clock.Now().Since(now))
+	return lacking
 }
 
 func (s *planning) onPatienceOver(ctx actor.Context, m patienceOver) {
@@ -162,7 +182,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 			s.queue.Replace(there)
 			s.plan(ctx)
 		}
-		if e.element {
+		if e.element || e.mayLackUID() {
 			e.wish = m
 		}
 		s.lookAgain(ctx, e) // with another time limit, other nodes close too early
@@ -176,7 +196,9 @@ func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 		s.awaitUID(ctx, e, m, why)
 		return
 	}
-	s.awaitsUIDNoMore(e)
+	if s.awaitsUIDNoMore(e); e.mayLackUID() {
+		e.wish = m
+	}
 	if !s.takesPlace(e, m) {
 		return
 	}

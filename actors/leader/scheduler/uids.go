@@ -10,6 +10,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader/intake"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -57,10 +58,13 @@ func (s *uidPool) needsUID(spec *messages.JobSpec) bool {
 	return spec.Array == nil && spec.NeedsUID() && s.uids.Len() > 0
 }
 
+// mayLackUID reports whether a job needs a UID and has none.
+func (e *livingJob) mayLackUID() bool { return e.toCome && e.uid == 0 }
+
 // whyNoUID returns why a job that needs a UID cannot get one now. It returns the empty string if it can, or if it needs
 // none.
 func (s *uidPool) whyNoUID(e *livingJob) string {
-	if !e.toCome || e.uid != 0 {
+	if !e.mayLackUID() {
 		return ""
 	}
 	all, reserved := s.uids.Len(), 0
@@ -84,10 +88,13 @@ func (s *uidPool) whyNoUID(e *livingJob) string {
 // giveUID assigns a UID to a job that is being admitted, if it needs one and one is free. A job that declines the
 // admission keeps its UID for the next one.
 func (s *uidPool) giveUID(e *livingJob) {
-	if e.toCome && e.uid == 0 && s.whyNoUID(e) == "" {
+	if e.mayLackUID() && s.whyNoUID(e) == "" {
 		e.uid, s.uidTurn = s.uids.Next(s.uidTurn + 1)
 		e.turn = s.uidTurn
 		s.uids.HoldFor(e.uid, e.key.owner)
+		if !e.element {
+			e.wish = protocol.Waits{}
+		}
 	}
 }
 
@@ -109,6 +116,27 @@ func (s *Scheduler) awaitUID(ctx actor.Context, e *livingJob, wish protocol.Wait
 	s.lookForUIDs(ctx)
 }
 
+// returnPlace gives the place of an admission back, because no UID is left for the job, and keeps the job out of the
+// queue.
+func (s *Scheduler) returnPlace(ctx actor.Context, a policy.Admission, why string) {
+	s.view.Tree().Give(a.Placement)
+	for _, n := range a.Placement.Nodes() {
+		s.endsChanged(s.machines[n]) // the horizon has an end of the job there
+	}
+	s.awaitUID(ctx, s.jobs[a.Job], s.jobs[a.Job].wish, why)
+	s.waitsNoMore(ctx, a.Job)
+}
+
+// parkUIDless keeps the other jobs out of the queue for which no UID is left. Otherwise one pass after another would
+// choose them.
+func (s *Scheduler) parkUIDless(ctx actor.Context) {
+	lacking := func(job topology.JobID) bool { return s.whyNoUID(s.jobs[job]) != "" }
+	for _, job := range s.queue.Select(lacking) {
+		e := s.jobs[job]
+		s.awaitUID(ctx, e, e.wish, s.whyNoUID(e))
+	}
+}
+
 func (s *uidPool) lookForUIDs(ctx actor.Context) {
 	if !s.uidless.armed && len(s.uidless.jobs) > 0 {
 		s.uidless.armed = true
@@ -127,9 +155,8 @@ func (s *uidPool) awaitsUIDNoMore(e *livingJob) {
 // uidHopeful is how many jobs return to the queue for each free UID.
 const uidHopeful = 8
 
-// onUIDDue returns jobs to the queue that can get a UID. The first to start gets it. A job that is admitted when none
-// is left returns here. If all jobs returned for a few UIDs, the capacity of one pass after another would go to jobs
-// that find none, and jobs that need no UID would wait.
+// onUIDDue returns jobs to the queue that can get a UID. The first to start gets it. A job that is chosen when none is
+// left returns here. Only a few return for each UID, because a pass that chooses jobs without a UID is repeated.
 func (s *Scheduler) onUIDDue(ctx actor.Context) {
 	s.uidless.armed = false
 	all, left := s.uidless.jobs, uidHopeful*(s.uids.Len()-s.uids.Held())
