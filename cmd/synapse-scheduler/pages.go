@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/cmd/internal/daemon"
+	"github.com/yi-json/synapse/cmd/internal/slurmrest"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/httpapi"
 	"github.com/yi-json/synapse/server/metrics"
@@ -35,7 +36,11 @@ func (s *scheduler) pages() http.Handler {
 		}
 		say(w, http.StatusServiceUnavailable, "this scheduler does not accept jobs now: standby, or starting")
 	})
-	pages.Handle(httpapi.Prefix, s.programs())
+	programs := s.programs()
+	pages.Handle(httpapi.Prefix, programs)
+	rest := s.slurmREST(programs)
+	pages.Handle(slurmrest.Prefix, rest)
+	pages.Handle(slurmrest.DBPrefix, rest)
 	pages.Handle("/", s.browsers())
 	return pages
 }

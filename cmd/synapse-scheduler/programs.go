@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"time"
 
 	"google.golang.org/grpc/peer"
 
 	"github.com/yi-json/synapse/cluster/credential"
+	"github.com/yi-json/synapse/cmd/internal/slurmrest"
 	"github.com/yi-json/synapse/server/authn"
 	"github.com/yi-json/synapse/server/httpapi"
 	"github.com/yi-json/synapse/server/httpmux"
@@ -16,7 +19,7 @@ import (
 // This file serves the client API over HTTP, and selects the identity of each request.
 
 // programs returns the handler of this API.
-func (s *scheduler) programs() http.Handler {
+func (s *scheduler) programs() *httpapi.API {
 	o := httpapi.Options{Service: s.service(), Caller: s.callerBehindGate}
 	if s.authn != nil {
 		o.Roots = s.authn.Roots()
@@ -28,6 +31,12 @@ func (s *scheduler) programs() http.Handler {
 		}
 	}
 	return httpapi.New(o)
+}
+
+// slurmREST returns the handler of Slurm's REST API, for the same users.
+func (s *scheduler) slurmREST(of *httpapi.API) http.Handler {
+	host, _ := os.Hostname() // clients only show it
+	return slurmrest.New(slurmrest.Options{API: of, Host: host, Now: time.Now})
 }
 
 // callerBehindGate returns the sender of a request from the Authenticator.

@@ -68,32 +68,42 @@ func (b *bodies) take(ctx context.Context, whom string, bytes int64) (give func(
 
 // read reads a request into a message.
 func (a *API) read(w http.ResponseWriter, r *http.Request, c *call, who *Caller, q proto.Message) error {
+	text, give, err := a.text(w, r, c.name, who)
+	defer give()
+	if err != nil {
+		return err
+	}
+	return decode(text, q)
+}
+
+// text reads the body of a request. The caller calls give when the body is no longer in memory.
+func (a *API) text(w http.ResponseWriter, r *http.Request, call string, who *Caller) (
+	text []byte, give func(), err error) {
+	give = func() {}
 	switch n := r.ContentLength; {
 	case n < 0:
-		return &refusal{status: http.StatusLengthRequired, Code: invalid, Field: "Content-Length", Text: "is missing",
-			Hint: "send the length of the request"}
+		return nil, give, &refusal{status: http.StatusLengthRequired, Code: invalid, Field: "Content-Length",
+			Text: "is missing", Hint: "send the length of the request"}
 	case n > maxBytes:
-		return &refusal{status: http.StatusRequestEntityTooLarge, Code: invalid, Field: "Content-Length",
+		return nil, give, &refusal{status: http.StatusRequestEntityTooLarge, Code: invalid, Field: "Content-Length",
 			Text: fmt.Sprintf("is %d, more than %d", n, maxBytes)}
 	case n > littleBytes:
-		give, err := a.bodies.take(r.Context(), who.Whom, n)
-		if err != nil {
-			return err
+		if give, err = a.bodies.take(r.Context(), who.Whom, n); err != nil {
+			return nil, func() {}, err
 		}
-		defer give()
 	}
 	if who.Comes != nil {
-		came, err := who.Comes(c.name)
+		came, err := who.Comes(call)
 		if err != nil {
-			return err
+			return nil, give, err
 		}
 		defer came()
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBytes))
+	text, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBytes))
 	if err != nil {
-		return &refusal{status: http.StatusBadRequest, Code: invalid, Text: "request is incomplete: " + err.Error()}
+		err = &refusal{status: http.StatusBadRequest, Code: invalid, Text: "request is incomplete: " + err.Error()}
 	}
-	return decode(text, q)
+	return text, give, err
 }
 
 // decode reads a message from JSON. An empty body is an empty message.

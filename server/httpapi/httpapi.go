@@ -171,19 +171,12 @@ var errOver = &refusal{status: http.StatusUnauthorized, Code: notAllowed, Field:
 
 // serve makes a call for the sender of a request.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, c *call) {
-	who, err := a.o.Caller(r)
+	who, ctx, cancel, done, err := a.enter(r)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	if who.Leave != nil {
-		defer who.Leave()
-	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	if who.Until != nil {
-		defer context.AfterFunc(who.Until, func() { cancel(errOver) })()
-	}
+	defer done()
 	on := a.o.Service.Line(who.Peer)
 	if c.asks {
 		a.converse(ctx, cancel, w, r, c, on)
@@ -198,4 +191,25 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, c *call) {
 	default:
 		once(ctx, w, c, on, q)
 	}
+}
+
+// enter authenticates the sender of a request. The context ends with the sender's session. The caller calls done after
+// the answer.
+func (a *API) enter(r *http.Request) (
+	who *Caller, ctx context.Context, cancel context.CancelCauseFunc, done func(), err error) {
+	if who, err = a.o.Caller(r); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	ctx, cancel = context.WithCancelCause(r.Context())
+	ends := func() bool { return true }
+	if who.Until != nil {
+		ends = context.AfterFunc(who.Until, func() { cancel(errOver) })
+	}
+	return who, ctx, cancel, func() {
+		ends()
+		cancel(nil)
+		if who.Leave != nil {
+			who.Leave()
+		}
+	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
@@ -29,17 +30,43 @@ const (
 	jsonPartition jsonKind = "partition"
 	jsonSinfo     jsonKind = "sinfo"
 	jsonMeta      jsonKind = "meta"
+	jsonPing      jsonKind = "ping"
+	jsonDiag      jsonKind = "diag"
+	jsonKilled    jsonKind = "killed"
 )
 
 // Parser is the version of Slurm's JSON.
 const Parser = "data_parser/v0.0.42"
 
-// keysOf returns the paths of an object below a prefix, with their types.
-func keysOf(kind jsonKind, prefix string) (paths, types []string) {
+// jsonPaths holds the paths of an object, with their types.
+type jsonPaths struct{ paths, types []string }
+
+// jsonTable has the paths by object.
+var jsonTable = sync.OnceValue(func() map[jsonKind]*jsonPaths {
+	all := map[jsonKind]*jsonPaths{}
 	for line := range strings.Lines(jsonKeys) {
 		words := strings.Fields(line)
-		if len(words) == 3 && words[0] == string(kind) && strings.HasPrefix(words[1], prefix) {
-			paths, types = append(paths, strings.TrimPrefix(words[1], prefix)), append(types, words[2])
+		if len(words) != 3 {
+			continue
+		}
+		kind := jsonKind(words[0])
+		if all[kind] == nil {
+			all[kind] = &jsonPaths{}
+		}
+		all[kind].paths, all[kind].types = append(all[kind].paths, words[1]), append(all[kind].types, words[2])
+	}
+	return all
+})
+
+// keysOf returns the paths of an object below a prefix, with their types.
+func keysOf(kind jsonKind, prefix string) (paths, types []string) {
+	all := jsonTable()[kind]
+	if prefix == "" {
+		return all.paths, all.types
+	}
+	for i, path := range all.paths {
+		if strings.HasPrefix(path, prefix) {
+			paths, types = append(paths, strings.TrimPrefix(path, prefix)), append(types, all.types[i])
 		}
 	}
 	return paths, types
@@ -109,12 +136,18 @@ func jsonObject(kind jsonKind, prefix string, values map[string]any) map[string]
 
 // Meta returns the description of the answer to a command.
 func Meta(user string, command []string) map[string]any {
+	values := versionKeys()
+	values["plugin.data_parser"], values["client.user"], values["command"] = Parser, user, command
+	return jsonObject(jsonMeta, "", values)
+}
+
+// versionKeys returns the keys that name the release of Slurm and the cluster.
+func versionKeys() map[string]any {
 	version := strings.SplitN(Version, ".", 3)
-	return jsonObject(jsonMeta, "", map[string]any{
-		"plugin.data_parser": Parser, "client.user": user, "command": command,
+	return map[string]any{
 		"slurm.version.major": version[0], "slurm.version.minor": version[1], "slurm.version.micro": version[2],
 		"slurm.release": Version, "slurm.cluster": ClusterName,
-	})
+	}
 }
 
 // ClusterName is the name of the cluster in JSON and in --clusters.
