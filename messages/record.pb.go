@@ -2659,11 +2659,12 @@ func (x *Cell) GetUsed() int64 {
 // lost, it is gathered again: no start guarantee and no past decision depends on it.
 type PolicyRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	WrittenBy     *Token                 `protobuf:"bytes,1,opt,name=written_by,json=writtenBy,proto3" json:"written_by,omitempty"` // the write that made this record; a later write replaces the record
-	Cells         []*Cell                `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`                          // in the order of their keys
-	Credits       []*Credit              `protobuf:"bytes,3,rep,name=credits,proto3" json:"credits,omitempty"`                      // in the order of their pools
-	Uses          []*QueueUse            `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`                            // past usage of the queues, without attempts that run when this is written
-	GpuTime       *GpuTime               `protobuf:"bytes,5,opt,name=gpu_time,json=gpuTime,proto3" json:"gpu_time,omitempty"`       // use of all GPU time
+	WrittenBy     *Token                 `protobuf:"bytes,1,opt,name=written_by,json=writtenBy,proto3" json:"written_by,omitempty"`          // the write that made this record; a later write replaces the record
+	Cells         []*Cell                `protobuf:"bytes,2,rep,name=cells,proto3" json:"cells,omitempty"`                                   // in the order of their keys
+	Credits       []*Credit              `protobuf:"bytes,3,rep,name=credits,proto3" json:"credits,omitempty"`                               // in the order of their pools
+	Uses          []*QueueUse            `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`                                     // past usage of the queues, without attempts that run when this is written
+	GpuTime       *GpuTime               `protobuf:"bytes,5,opt,name=gpu_time,json=gpuTime,proto3" json:"gpu_time,omitempty"`                // use of all GPU time
+	NodeFailures  []*NodeFailures        `protobuf:"bytes,6,rep,name=node_failures,json=nodeFailures,proto3" json:"node_failures,omitempty"` // of the nodes with the newest failures, in the order of their names
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2733,6 +2734,175 @@ func (x *PolicyRecord) GetGpuTime() *GpuTime {
 	return nil
 }
 
+func (x *PolicyRecord) GetNodeFailures() []*NodeFailures {
+	if x != nil {
+		return x.NodeFailures
+	}
+	return nil
+}
+
+// NodeFailures holds the failures that count against a node.
+type NodeFailures struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Failures      []*CountedFailure      `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`                                   // oldest first
+	LastBackoffMs int64                  `protobuf:"varint,3,opt,name=last_backoff_ms,json=lastBackoffMs,proto3" json:"last_backoff_ms,omitempty"` // duration of its last backoff; 0: it was never backed off for its failures
+	BackoffLeftMs int64                  `protobuf:"varint,4,opt,name=backoff_left_ms,json=backoffLeftMs,proto3" json:"backoff_left_ms,omitempty"` // time left of its backoff when this was written; 0: it is not backed off
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeFailures) Reset() {
+	*x = NodeFailures{}
+	mi := &file_messages_record_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeFailures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeFailures) ProtoMessage() {}
+
+func (x *NodeFailures) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeFailures.ProtoReflect.Descriptor instead.
+func (*NodeFailures) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *NodeFailures) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeFailures) GetFailures() []*CountedFailure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *NodeFailures) GetLastBackoffMs() int64 {
+	if x != nil {
+		return x.LastBackoffMs
+	}
+	return 0
+}
+
+func (x *NodeFailures) GetBackoffLeftMs() int64 {
+	if x != nil {
+		return x.BackoffLeftMs
+	}
+	return 0
+}
+
+// CountedFailure is the failure of an attempt that counts against a node.
+type CountedFailure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       *Token                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Class         FailureClass           `protobuf:"varint,4,opt,name=class,proto3,enum=synapse.v1.FailureClass" json:"class,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	AtUnixMs      int64                  `protobuf:"varint,6,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // by the wall clock, only for display
+	AgeMs         int64                  `protobuf:"varint,7,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`            // time from the failure until this was written, by the leaders' steady clocks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountedFailure) Reset() {
+	*x = CountedFailure{}
+	mi := &file_messages_record_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountedFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountedFailure) ProtoMessage() {}
+
+func (x *CountedFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountedFailure.ProtoReflect.Descriptor instead.
+func (*CountedFailure) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *CountedFailure) GetAttempt() *Token {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *CountedFailure) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *CountedFailure) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *CountedFailure) GetClass() FailureClass {
+	if x != nil {
+		return x.Class
+	}
+	return FailureClass_FAILURE_CLASS_UNSPECIFIED
+}
+
+func (x *CountedFailure) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CountedFailure) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *CountedFailure) GetAgeMs() int64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
 // GpuAmount is the GPU time of one class in a row.
 type GpuAmount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2745,7 +2915,7 @@ type GpuAmount struct {
 
 func (x *GpuAmount) Reset() {
 	*x = GpuAmount{}
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2927,7 @@ func (x *GpuAmount) String() string {
 func (*GpuAmount) ProtoMessage() {}
 
 func (x *GpuAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2940,7 @@ func (x *GpuAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuAmount.ProtoReflect.Descriptor instead.
 func (*GpuAmount) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{22}
+	return file_messages_record_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GpuAmount) GetClass() GpuClass {
@@ -2809,7 +2979,7 @@ type GpuTimeRow struct {
 
 func (x *GpuTimeRow) Reset() {
 	*x = GpuTimeRow{}
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +2991,7 @@ func (x *GpuTimeRow) String() string {
 func (*GpuTimeRow) ProtoMessage() {}
 
 func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +3004,7 @@ func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTimeRow.ProtoReflect.Descriptor instead.
 func (*GpuTimeRow) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{23}
+	return file_messages_record_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GpuTimeRow) GetKind() GpuTimeKind {
@@ -2884,7 +3054,7 @@ type GpuTime struct {
 
 func (x *GpuTime) Reset() {
 	*x = GpuTime{}
-	mi := &file_messages_record_proto_msgTypes[24]
+	mi := &file_messages_record_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +3066,7 @@ func (x *GpuTime) String() string {
 func (*GpuTime) ProtoMessage() {}
 
 func (x *GpuTime) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[24]
+	mi := &file_messages_record_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +3079,7 @@ func (x *GpuTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTime.ProtoReflect.Descriptor instead.
 func (*GpuTime) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{24}
+	return file_messages_record_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GpuTime) GetSinceUnixMs() int64 {
@@ -2945,7 +3115,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[25]
+	mi := &file_messages_record_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3127,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[25]
+	mi := &file_messages_record_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3140,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{25}
+	return file_messages_record_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -3006,7 +3176,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[26]
+	mi := &file_messages_record_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3188,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[26]
+	mi := &file_messages_record_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3201,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{26}
+	return file_messages_record_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Credit) GetPool() string {
@@ -3281,14 +3451,29 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x05count\x18\x06 \x01(\x03R\x05count\x12\x10\n" +
 	"\x03sum\x18\a \x01(\x03R\x03sum\x12\x14\n" +
 	"\x05ended\x18\b \x01(\x03R\x05ended\x12\x12\n" +
-	"\x04used\x18\t \x01(\x03R\x04used\"\xf0\x01\n" +
+	"\x04used\x18\t \x01(\x03R\x04used\"\xaf\x02\n" +
 	"\fPolicyRecord\x120\n" +
 	"\n" +
 	"written_by\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\twrittenBy\x12&\n" +
 	"\x05cells\x18\x02 \x03(\v2\x10.synapse.v1.CellR\x05cells\x12,\n" +
 	"\acredits\x18\x03 \x03(\v2\x12.synapse.v1.CreditR\acredits\x12(\n" +
 	"\x04uses\x18\x04 \x03(\v2\x14.synapse.v1.QueueUseR\x04uses\x12.\n" +
-	"\bgpu_time\x18\x05 \x01(\v2\x13.synapse.v1.GpuTimeR\agpuTime\"\x82\x01\n" +
+	"\bgpu_time\x18\x05 \x01(\v2\x13.synapse.v1.GpuTimeR\agpuTime\x12=\n" +
+	"\rnode_failures\x18\x06 \x03(\v2\x18.synapse.v1.NodeFailuresR\fnodeFailures\"\xaa\x01\n" +
+	"\fNodeFailures\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x126\n" +
+	"\bfailures\x18\x02 \x03(\v2\x1a.synapse.v1.CountedFailureR\bfailures\x12&\n" +
+	"\x0flast_backoff_ms\x18\x03 \x01(\x03R\rlastBackoffMs\x12&\n" +
+	"\x0fbackoff_left_ms\x18\x04 \x01(\x03R\rbackoffLeftMs\"\xe2\x01\n" +
+	"\x0eCountedFailure\x12+\n" +
+	"\aattempt\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12.\n" +
+	"\x05class\x18\x04 \x01(\x0e2\x18.synapse.v1.FailureClassR\x05class\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\x12\x15\n" +
+	"\x06age_ms\x18\a \x01(\x03R\x05ageMs\"\x82\x01\n" +
 	"\tGpuAmount\x12*\n" +
 	"\x05class\x18\x01 \x01(\x0e2\x14.synapse.v1.GpuClassR\x05class\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12 \n" +
@@ -3376,7 +3561,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),           // 0: synapse.v1.JobState
 	(PreemptionRule)(0),     // 1: synapse.v1.PreemptionRule
@@ -3406,47 +3591,49 @@ var file_messages_record_proto_goTypes = []any{
 	(*PassRecord)(nil),      // 25: synapse.v1.PassRecord
 	(*Cell)(nil),            // 26: synapse.v1.Cell
 	(*PolicyRecord)(nil),    // 27: synapse.v1.PolicyRecord
-	(*GpuAmount)(nil),       // 28: synapse.v1.GpuAmount
-	(*GpuTimeRow)(nil),      // 29: synapse.v1.GpuTimeRow
-	(*GpuTime)(nil),         // 30: synapse.v1.GpuTime
-	(*QueueUse)(nil),        // 31: synapse.v1.QueueUse
-	(*Credit)(nil),          // 32: synapse.v1.Credit
-	(*Principal)(nil),       // 33: synapse.v1.Principal
-	(*Resources)(nil),       // 34: synapse.v1.Resources
-	(*Token)(nil),           // 35: synapse.v1.Token
-	(*IndexRange)(nil),      // 36: synapse.v1.IndexRange
-	(*JobSpec)(nil),         // 37: synapse.v1.JobSpec
-	(*Grant)(nil),           // 38: synapse.v1.Grant
-	(*Exit)(nil),            // 39: synapse.v1.Exit
-	(*Evidence)(nil),        // 40: synapse.v1.Evidence
-	(Wait)(0),               // 41: synapse.v1.Wait
-	(Cause)(0),              // 42: synapse.v1.Cause
-	(*Rendezvous)(nil),      // 43: synapse.v1.Rendezvous
-	(*Inherited)(nil),       // 44: synapse.v1.Inherited
-	(*Announcement)(nil),    // 45: synapse.v1.Announcement
+	(*NodeFailures)(nil),    // 28: synapse.v1.NodeFailures
+	(*CountedFailure)(nil),  // 29: synapse.v1.CountedFailure
+	(*GpuAmount)(nil),       // 30: synapse.v1.GpuAmount
+	(*GpuTimeRow)(nil),      // 31: synapse.v1.GpuTimeRow
+	(*GpuTime)(nil),         // 32: synapse.v1.GpuTime
+	(*QueueUse)(nil),        // 33: synapse.v1.QueueUse
+	(*Credit)(nil),          // 34: synapse.v1.Credit
+	(*Principal)(nil),       // 35: synapse.v1.Principal
+	(*Resources)(nil),       // 36: synapse.v1.Resources
+	(*Token)(nil),           // 37: synapse.v1.Token
+	(*IndexRange)(nil),      // 38: synapse.v1.IndexRange
+	(*JobSpec)(nil),         // 39: synapse.v1.JobSpec
+	(*Grant)(nil),           // 40: synapse.v1.Grant
+	(*Exit)(nil),            // 41: synapse.v1.Exit
+	(*Evidence)(nil),        // 42: synapse.v1.Evidence
+	(Wait)(0),               // 43: synapse.v1.Wait
+	(Cause)(0),              // 44: synapse.v1.Cause
+	(*Rendezvous)(nil),      // 45: synapse.v1.Rendezvous
+	(*Inherited)(nil),       // 46: synapse.v1.Inherited
+	(*Announcement)(nil),    // 47: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	33, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	34, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	35, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	36, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	7,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	8,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
 	10, // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	35, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	37, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
 	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
-	36, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
-	36, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
+	38, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	38, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
 	13, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
-	36, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	38, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
 	6,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
 	14, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
-	35, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	37, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	33, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	37, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	39, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	35, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 19: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	35, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	37, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	6,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	6,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
 	6,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
@@ -3455,18 +3642,18 @@ var file_messages_record_proto_depIdxs = []int32{
 	15, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
 	12, // 27: synapse.v1.JobRecord.after_started:type_name -> synapse.v1.AfterKnown
 	18, // 28: synapse.v1.JobRecord.last_failure:type_name -> synapse.v1.Verdict
-	38, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	39, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	40, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	41, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
 	2,  // 31: synapse.v1.Verdict.class:type_name -> synapse.v1.FailureClass
-	40, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
-	41, // 33: synapse.v1.Stall.wait:type_name -> synapse.v1.Wait
-	42, // 34: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	42, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
+	43, // 33: synapse.v1.Stall.wait:type_name -> synapse.v1.Wait
+	44, // 34: synapse.v1.End.cause:type_name -> synapse.v1.Cause
 	11, // 35: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
 	19, // 36: synapse.v1.End.stall:type_name -> synapse.v1.Stall
-	42, // 37: synapse.v1.MissedSave.cause:type_name -> synapse.v1.Cause
-	35, // 38: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	44, // 37: synapse.v1.MissedSave.cause:type_name -> synapse.v1.Cause
+	37, // 38: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
 	17, // 39: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	43, // 40: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	45, // 40: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
 	20, // 41: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
 	8,  // 42: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
 	10, // 43: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
@@ -3474,9 +3661,9 @@ var file_messages_record_proto_depIdxs = []int32{
 	21, // 45: synapse.v1.AttemptRecord.saved:type_name -> synapse.v1.Saved
 	20, // 46: synapse.v1.AttemptRecord.pending:type_name -> synapse.v1.End
 	22, // 47: synapse.v1.AttemptRecord.missed:type_name -> synapse.v1.MissedSave
-	44, // 48: synapse.v1.AttemptRecord.inherited:type_name -> synapse.v1.Inherited
-	35, // 49: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	45, // 50: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	46, // 48: synapse.v1.AttemptRecord.inherited:type_name -> synapse.v1.Inherited
+	37, // 49: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	47, // 50: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
 	6,  // 51: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
 	6,  // 52: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
 	6,  // 53: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
@@ -3484,21 +3671,25 @@ var file_messages_record_proto_depIdxs = []int32{
 	6,  // 55: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
 	6,  // 56: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
 	3,  // 57: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	35, // 58: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	37, // 58: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
 	26, // 59: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	32, // 60: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	31, // 61: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	30, // 62: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
-	4,  // 63: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
-	42, // 64: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
-	5,  // 65: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
-	28, // 66: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
-	29, // 67: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
-	68, // [68:68] is the sub-list for method output_type
-	68, // [68:68] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	34, // 60: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	33, // 61: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	32, // 62: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	28, // 63: synapse.v1.PolicyRecord.node_failures:type_name -> synapse.v1.NodeFailures
+	29, // 64: synapse.v1.NodeFailures.failures:type_name -> synapse.v1.CountedFailure
+	37, // 65: synapse.v1.CountedFailure.attempt:type_name -> synapse.v1.Token
+	2,  // 66: synapse.v1.CountedFailure.class:type_name -> synapse.v1.FailureClass
+	4,  // 67: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	44, // 68: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	5,  // 69: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	30, // 70: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	31, // 71: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	72, // [72:72] is the sub-list for method output_type
+	72, // [72:72] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -3516,7 +3707,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

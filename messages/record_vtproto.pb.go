@@ -2109,6 +2109,18 @@ func (m *PolicyRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.NodeFailures) > 0 {
+		for iNdEx := len(m.NodeFailures) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.NodeFailures[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x32
+		}
+	}
 	if m.GpuTime != nil {
 		size, err := m.GpuTime.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -2157,6 +2169,147 @@ func (m *PolicyRecord) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if m.WrittenBy != nil {
 		size, err := m.WrittenBy.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *NodeFailures) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *NodeFailures) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *NodeFailures) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.BackoffLeftMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BackoffLeftMs))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.LastBackoffMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LastBackoffMs))
+		i--
+		dAtA[i] = 0x18
+	}
+	if len(m.Failures) > 0 {
+		for iNdEx := len(m.Failures) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Failures[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x12
+		}
+	}
+	if len(m.Node) > 0 {
+		i -= len(m.Node)
+		copy(dAtA[i:], m.Node)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Node)))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *CountedFailure) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *CountedFailure) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *CountedFailure) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.AgeMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AgeMs))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.AtUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AtUnixMs))
+		i--
+		dAtA[i] = 0x30
+	}
+	if len(m.Reason) > 0 {
+		i -= len(m.Reason)
+		copy(dAtA[i:], m.Reason)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Reason)))
+		i--
+		dAtA[i] = 0x2a
+	}
+	if m.Class != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Class))
+		i--
+		dAtA[i] = 0x20
+	}
+	if len(m.Owner) > 0 {
+		i -= len(m.Owner)
+		copy(dAtA[i:], m.Owner)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Owner)))
+		i--
+		dAtA[i] = 0x1a
+	}
+	if len(m.Job) > 0 {
+		i -= len(m.Job)
+		copy(dAtA[i:], m.Job)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Job)))
+		i--
+		dAtA[i] = 0x12
+	}
+	if m.Attempt != nil {
+		size, err := m.Attempt.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
 			return 0, err
 		}
@@ -3326,6 +3479,73 @@ func (m *PolicyRecord) SizeVT() (n int) {
 	if m.GpuTime != nil {
 		l = m.GpuTime.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.NodeFailures) > 0 {
+		for _, e := range m.NodeFailures {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *NodeFailures) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	l = len(m.Node)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Failures) > 0 {
+		for _, e := range m.Failures {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.LastBackoffMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LastBackoffMs))
+	}
+	if m.BackoffLeftMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.BackoffLeftMs))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *CountedFailure) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Attempt != nil {
+		l = m.Attempt.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Job)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Owner)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Class != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Class))
+	}
+	l = len(m.Reason)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.AtUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AtUnixMs))
+	}
+	if m.AgeMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AgeMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -7,6 +7,7 @@
 package suspicion
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -158,6 +159,44 @@ func (d *Docket) Grade(node topology.NodeID, nowNs int64, several bool) Grade {
 		return Suspect
 	}
 	return Clear
+}
+
+// mostKnown limits the nodes that Known returns.
+const mostKnown = 1000
+
+// Known holds the failures of a node, and the duration of its last backoff.
+type Known struct {
+	Node     topology.NodeID
+	Failures []Failure // in the order of their times
+	Rest     time.Duration
+}
+
+// newest returns the time of the last failure.
+func (k *Known) newest() int64 { return k.Failures[len(k.Failures)-1].AtNs }
+
+// Known returns the nodes with the newest failures, in the order of their names.
+func (d *Docket) Known() (all []Known) {
+	for node, failures := range d.nodes { //order: sorted below
+		if len(failures) > 0 {
+			all = append(all, Known{Node: node, Failures: slices.Clone(failures), Rest: d.rests[node]})
+		}
+	}
+	slices.SortFunc(all, func(a, b Known) int {
+		return cmp.Or(cmp.Compare(b.newest(), a.newest()), cmp.Compare(a.Node, b.Node))
+	})
+	all = all[:min(len(all), mostKnown)]
+	slices.SortFunc(all, func(a, b Known) int { return cmp.Compare(a.Node, b.Node) })
+	return all
+}
+
+// Recall adds what an earlier leader knew of a node.
+func (d *Docket) Recall(k Known) {
+	for _, f := range k.Failures {
+		d.Note(k.Node, f)
+	}
+	if k.Rest > 0 && len(k.Failures) > 0 {
+		d.rests[k.Node] = min(k.Rest, MostRest)
+	}
 }
 
 // Rest returns for how long a node is backed off now: twice as long as the last time.

@@ -188,3 +188,38 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d good nodes were backed off in %d weeks, at most %d in %d weeks", all, seeds*weeks, most, weeks)
 	}
 }
+
+// TestKnown checks that what one docket knows makes another one equal, and that the nodes with the oldest failures are
+// left out if there are too many.
+func TestKnown(t *testing.T) {
+	var d, next Docket
+	for i := range mostKnown + 50 {
+		for k := range 3 {
+			d.Note(topology.NodeID(fmt.Sprintf("n%05d", i)), Failure{
+				Attempt: topology.Token{Epoch: 1, Counter: uint64(3*i + k + 1)}, Job: topology.JobID(fmt.Sprint("j", i, k)),
+				Owner: fmt.Sprint("o", k), AtNs: int64(i)*int64(time.Second) + int64(k)*int64(apart),
+			})
+		}
+	}
+	now := int64(time.Hour)
+	d.Rest("n00060")
+	all := d.Known()
+	if len(all) != mostKnown || all[0].Node != "n00050" || all[10].Rest != FirstRest {
+		t.Fatalf("knows %d nodes, the first is %s, the next rest is %s", len(all), all[0].Node, all[10].Rest)
+	}
+	for _, k := range all {
+		next.Recall(k)
+	}
+	for _, k := range all {
+		if a, b := d.Grade(k.Node, now, true), next.Grade(k.Node, now, true); a != b || a != Guilty {
+			t.Fatalf("%s has the grade %d, and had %d", k.Node, b, a)
+		}
+	}
+	if rest := next.Rest("n00060"); rest != 2*FirstRest {
+		t.Errorf("the second rest takes %s", rest)
+	}
+	next.Withdraw(topology.Token{Epoch: 1, Counter: 3*60 + 1})
+	if n := len(next.Counted("n00060", now)); n != 2 {
+		t.Errorf("after a corrected verdict, %d failures count", n)
+	}
+}

@@ -24,7 +24,7 @@ func (j *Job) accuse(ctx actor.Context, written []*messages.AttemptRecord) {
 	for _, a := range written {
 		j.countVerdict(a)
 		now := accusation{token: messages.FromToken(a.GetToken())}
-		if againstNode(a) {
+		if verdict.AgainstNode(a) {
 			now.node, now.class = a.Verdict.Node, a.Verdict.Class
 		}
 		if now == j.accused || now.node == "" && now.token != j.accused.token {
@@ -36,27 +36,6 @@ func (j *Job) accuse(ctx actor.Context, written []*messages.AttemptRecord) {
 			Reason: a.GetVerdict().GetReason(),
 		})
 	}
-}
-
-// againstNode reports whether the verdict on an attempt counts against a node. Operators remove nodes, and a task that
-// cannot be prepared or launched may be the job's fault, so these ends do not count.
-func againstNode(a *messages.AttemptRecord) bool {
-	v := a.GetVerdict()
-	if v.GetNode() == "" || v.Charged {
-		return false
-	}
-	switch a.GetEnd().GetCause() {
-	case messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_MACHINE_LOST, messages.Cause_CAUSE_REBOOTED,
-		messages.Cause_CAUSE_GPU_FAULT, messages.Cause_CAUSE_UNWELL:
-	default:
-		return false
-	}
-	switch v.Class {
-	case messages.FailureClass_FAILURE_CLASS_NODE, messages.FailureClass_FAILURE_CLASS_GPU,
-		messages.FailureClass_FAILURE_CLASS_NETWORK, messages.FailureClass_FAILURE_CLASS_STORAGE:
-		return true
-	}
-	return false
 }
 
 // CountFailed is the prefix of the counters of failed attempts. The class of the verdict and the cause follow.

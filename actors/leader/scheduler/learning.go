@@ -29,7 +29,7 @@ type learning struct {
 	saving  bool             // a record is on its way to disk
 	next    *messages.PolicyRecord
 	due     bool   // the timer for the next record is set
-	moved   bool   // GPU time has changed after the last record
+	moved   bool   // GPU time, or a node's failures, have changed after the last record
 	newer   []byte // fields of the record that a newer leader wrote
 }
 
@@ -186,6 +186,8 @@ func (s *shares) onSaveLearned(ctx actor.Context) {
 		Cells:     toCells(l.cells.Known()),
 		Credits:   s.credits(),
 		Uses:      s.uses(),
+
+		NodeFailures: s.failuresOfNodes(),
 	}
 	l.next.ProtoReflect().SetUnknown(l.newer)
 	ctx.Request(s.peers.Mirror, mirror.TakeGPUTime{})

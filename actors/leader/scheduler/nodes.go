@@ -420,7 +420,7 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 	case messages.NodeVerb_NODE_VERB_UNCORDON:
 		m.pardon()
 		s.disarmDrain(ctx, m)
-		s.believeAgain(m)
+		s.believeAgain(ctx, m)
 		s.armClosing(ctx, m)
 	case messages.NodeVerb_NODE_VERB_DRAIN:
 		s.armDrain(ctx, m)
@@ -445,7 +445,7 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	s.endsChanged(m)
 	m.up, m.everUp, m.incarnation, m.ledger, m.obeys, m.untruth = false, true, nil, nil, 0, ""
 	m.pardon()
-	s.believeAgain(m)
+	s.believeAgain(ctx, m)
 	m.doubt = ""
 	s.forgetHealth(ctx, m)
 	s.acquit(ctx, m)

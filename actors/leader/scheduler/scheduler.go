@@ -123,6 +123,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 		s.owners.see(e.Job.GetOwner().GetName())
 		ctx.Send(s.peers.Mirror, mirror.JobRecalled(e))
 	}
+	s.recallSuspects(ctx, m)
 	for _, n := range s.early {
 		s.greet(ctx, n)
 	}

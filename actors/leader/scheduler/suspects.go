@@ -17,7 +17,7 @@ import (
 
 // This file owns the suspicion against nodes that cause failures of jobs. Package suspicion decides. Big gangs avoid
 // suspected nodes, and a node with more failures rests: it gets no new work for a day or longer, or until a waiting job
-// needs it. Nothing of this is on disk: a new leader begins without suspicion, as it begins without backoffs.
+// needs it.
 
 // CountLemons counts the nodes that were backed off because they cause failures.
 const CountLemons = "scheduler.lemons"
@@ -79,21 +79,37 @@ func (s *capacity) onAccused(ctx actor.Context, m protocol.Accused) {
 		s.refresh(ctx, who)
 	}
 	s.weighSuspects(ctx)
+	s.keepFailures(ctx)
+}
+
+// keepFailures schedules the record that the next leader continues from.
+func (s *learner) keepFailures(ctx actor.Context) {
+	s.learning.moved = true
+	s.saveLater(ctx)
 }
 
 // rest gives a guilty node no new work for a time. Its tasks continue.
 func (s *nodeTable) rest(ctx actor.Context, who *machine) {
 	took := s.suspects.docket.Rest(who.id)
-	counted := s.suspects.docket.Counted(who.id, int64(s.p.Clock.Now()))
-	who.rest = rest{
-		why: fmt.Sprintf("%d failures of jobs count against it; `synapse-cli describe node %s` lists them, and uncordon "+
-			"ends the backoff", len(counted), who.id),
-		ends: s.p.Clock.Now().Plus(took), wall: s.p.Clock.WallMs() + took.Milliseconds(),
-	}
-	s.suspects.resting = append(s.suspects.resting, who)
+	s.restFor(ctx, who, took)
 	s.p.Host.Count(CountLemons, 1)
 	s.p.Log.Info("SUSPECT: %s takes no new work for %s: %s", who.id, took, who.rest.why)
-	s.p.Clock.After(took, ctx.Self(), restEnds{who.id})
+}
+
+// restFor gives a node no new work for a time.
+func (s *nodeTable) restFor(ctx actor.Context, m *machine, took time.Duration) {
+	m.rest = rest{
+		why: s.whyRests(m), ends: s.p.Clock.Now().Plus(took), wall: s.p.Clock.WallMs() + took.Milliseconds(),
+	}
+	s.suspects.resting = append(s.suspects.resting, m)
+	s.p.Clock.After(took, ctx.Self(), restEnds{m.id})
+}
+
+// whyRests returns the reason that users see.
+func (s *nodeTable) whyRests(m *machine) string {
+	counted := s.suspects.docket.Counted(m.id, int64(s.p.Clock.Now()))
+	return fmt.Sprintf("%d failures of jobs count against it; `synapse-cli describe node %s` lists them, and uncordon "+
+		"ends the backoff", len(counted), m.id)
 }
 
 // mayRest reports whether the pool can lose one more node for its failures.
@@ -162,6 +178,7 @@ func (s *Scheduler) needed(ctx actor.Context, m *machine, job topology.JobID) {
 		m.rest.ends.Since(s.p.Clock.Now()), job)
 	s.p.Host.Count(CountLemonsNeeded, 1)
 	s.endRest(m)
+	s.keepFailures(ctx)
 	s.refresh(ctx, m)
 }
 
@@ -186,7 +203,10 @@ func (m *machine) onlyRests() bool {
 }
 
 // believeAgain forgets the failures of a node, because an operator has made it schedulable or has removed it.
-func (s *nodeTable) believeAgain(m *machine) {
+func (s *capacity) believeAgain(ctx actor.Context, m *machine) {
+	if len(s.suspects.docket.Counted(m.id, int64(s.p.Clock.Now()))) > 0 {
+		s.keepFailures(ctx)
+	}
 	s.suspects.docket.Acquit(m.id)
 	s.endRest(m)
 	s.suspects.named = slices.DeleteFunc(s.suspects.named, func(id topology.NodeID) bool { return id == m.id })

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader/leadertest"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
@@ -206,6 +209,65 @@ func TestRestEndsForWaitingJob(t *testing.T) {
 	}
 }
 
+// TestSuspicionOutlivesLeader checks that a new leader continues with failures and backoffs: with those of the last
+// record, and with those of attempts that ended after that.
+func TestSuspicionOutlivesLeader(t *testing.T) {
+	c := newIdleCourt(t, 20)
+	for _, owner := range []string{"ann", "bob", "ann"} {
+		c.fails("n3", owner)
+	}
+	c.fails("n4", "ann")
+	c.fails("n19", "ann")
+	c.hears(saveLearned{})
+	policy := c.s.learning.next
+	next := newIdleCourt(t, 19) // n19 was removed
+	next.clock.At, next.made = 7e9, 10
+	ended := actors.Ended{
+		Job: &messages.JobRecord{Id: "j9", Owner: &messages.Principal{Name: "bob"}},
+		Attempt: &messages.AttemptRecord{
+			Job: "j9", Token: &messages.Token{Epoch: 1, Counter: 9},
+			End: &messages.End{Cause: messages.Cause_CAUSE_GPU_FAULT, RanMs: 1},
+			Verdict: &messages.Verdict{
+				Node: "n4", Class: messages.FailureClass_FAILURE_CLASS_GPU, Reason: "Xid 79",
+			},
+		},
+	}
+	of := proto.CloneOf(ended.Attempt.Verdict)
+	of.Charged = true // the failure of a program does not count
+	own := actors.Ended{Job: ended.Job, Attempt: &messages.AttemptRecord{
+		Job: "j8", Token: &messages.Token{Epoch: 1, Counter: 8}, End: ended.Attempt.End, Verdict: of,
+	}}
+	said := &[]leadertest.Letter{}
+	next.s.recallSuspects(&leadertest.Context{Said: said}, actors.Loaded{
+		Policy: policy, Unlearned: []actors.Ended{ended, own},
+	})
+	left := suspicion.FirstRest - 2*time.Hour // two more failures came after the third
+	who := next.s.machines["n3"]
+	if who.rest.ends != next.clock.At.Plus(left) || !strings.Contains(who.closed(), "3 failures") ||
+		who.rest.why != c.s.machines["n3"].rest.why {
+		t.Errorf("n3 is %q until %d", who.closed(), who.rest.ends)
+	}
+	got, want := next.s.suspicionOf(who), c.s.suspicionOf(c.s.machines["n3"])
+	want.BackedOffUntilUnixMs = got.BackedOffUntilUnixMs
+	if !proto.Equal(got, want) {
+		t.Errorf("n3 has %v, and had %v", got, want)
+	}
+	if words := messages.SuspicionWords(next.s.suspicionOf(next.s.machines["n4"])); words !=
+		"suspected: 2 failures of jobs of 2 owners (gpu)" {
+		t.Errorf("n4 is %q", words)
+	}
+	if len(next.s.suspects.docket.Known()) != 2 {
+		t.Errorf("the new leader knows %v", next.s.suspects.docket.Known())
+	}
+	next.clock.At = next.clock.At.Plus(left)
+	if next.hears(restEnds{"n3"}); who.rest.why != "" {
+		t.Errorf("n3 still rests: %s", who.rest.why)
+	}
+	if next.fails("n3", "bob"); who.rest.ends.Since(next.clock.At) != 2*suspicion.FirstRest {
+		t.Errorf("the second backoff takes %s", who.rest.ends.Since(next.clock.At))
+	}
+}
+
 // TestOperatorDecides checks that failures on a cordoned node do not count, and that uncordon ends a back-off and
 // forgets the failures.
 func TestOperatorDecides(t *testing.T) {
@@ -226,7 +288,19 @@ func TestOperatorDecides(t *testing.T) {
 	if who.closed() == "" {
 		t.Fatal("three failures do not count after uncordon")
 	}
-	c.s.believeAgain(who)
+	c.hears(saveLearned{})
+	if known := c.s.learning.next.NodeFailures; len(known) != 1 {
+		t.Errorf("the next leader learns %v", known)
+	}
+	c.s.learning.saving = false
+	c.s.believeAgain(&leadertest.Context{Said: &[]leadertest.Letter{}}, who)
+	if !c.s.learning.due {
+		t.Error("the next leader does not learn of the uncordon")
+	}
+	c.hears(saveLearned{})
+	if known := c.s.learning.next.NodeFailures; len(known) != 0 {
+		t.Errorf("after uncordon, the next leader learns %v", known)
+	}
 	if s := c.s.suspicionOf(who); s != nil || who.closed() != "" || len(c.s.suspects.named) > 0 {
 		t.Errorf("after uncordon: %v, %s", s, who.closed())
 	}
