@@ -171,5 +171,14 @@ func (s *server) unreachable() (text, hint string) {
 // Is reports whether an error is a scheduler's answer with this code.
 func Is(err error, code messages.Code) bool {
 	e := (*Error)(nil)
-	return errors.As(err, &e) && !e.TimedOut && e.Code == code
+	if errors.As(err, &e) {
+		return !e.TimedOut && e.Code == code
+	}
+	return inProcess(err, code)
+}
+
+// inProcess reports whether an error of a call inside the scheduler's process has this code. Such an error is gRPC's.
+func inProcess(err error, code messages.Code) bool {
+	said, is := status.FromError(err)
+	return err != nil && is && said.Code() != codes.DeadlineExceeded && api.OutcomeOf(err).GetCode() == code
 }

@@ -164,7 +164,10 @@ func Refused(err error) bool {
 
 func codeIs(err error, code messages.Code) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Code == code
+	if errors.As(err, &e) {
+		return e.Code == code
+	}
+	return inProcess(err, code)
 }
 
 // missed reports whether an argument did not match exactly one job.

@@ -72,3 +72,29 @@ func TestOfOneName(t *testing.T) {
 		t.Errorf("a name that no job has: %v", err)
 	}
 }
+
+// inside is a fake scheduler in the process of its caller, whose errors are those of gRPC.
+type inside struct{ namesakes }
+
+func (n *inside) GetJob(ctx context.Context, q *messages.GetJob, _ ...grpc.CallOption) (*messages.GetJobReply, error) {
+	reply, err := n.namesakes.GetJob(ctx, q)
+	if err != nil {
+		err = api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: "no such job"})
+	}
+	return reply, err
+}
+
+// TestNamedInside checks that a job is found by its name through calls inside the scheduler's process. The web UI
+// submits jobs with dependencies through such calls.
+func TestNamedInside(t *testing.T) {
+	n := &inside{}
+	n.jobs = []*messages.JobStatus{{Record: &messages.JobRecord{Id: "j7", Spec: &messages.JobSpec{Name: "prep"}}}}
+	c := Over(n)
+	spec := &messages.JobSpec{After: []*messages.After{{Job: "prep"}}}
+	if err := c.Precede(t.Context(), spec, c.Named); err != nil || spec.GetAfter()[0].GetJob() != "j7" {
+		t.Errorf("the dependency is %v (%v)", spec.GetAfter(), err)
+	}
+	if _, err := c.Named(t.Context(), "other"); !Is(err, messages.Code_CODE_NOT_FOUND) {
+		t.Errorf("an unknown name: %v", err)
+	}
+}
