@@ -61,7 +61,7 @@ func goodMessages() []validator {
 		&Exited{Origin: goodOrigin, Exits: []*Exit{goodExit}}, &Ended{Origin: goodOrigin}, &Forget{Order: goodOrder},
 
 		&Lead{Epoch: 1, ClusterId: "c1"}, &Welcome{Epoch: 1, Incarnation: goodIncarnation},
-		&HeartbeatAck{Epoch: 1, Incarnation: goodIncarnation},
+		&HeartbeatAck{Epoch: 1, Incarnation: goodIncarnation, Examine: 7},
 		&Hello{Origin: &Origin{Node: "n1", MachineId: "m1", Incarnation: goodIncarnation}, Epoch: 1,
 			Announcement: goodAnnouncement, Ledger: goodLedger},
 		&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "c1"},

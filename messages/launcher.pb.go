@@ -30,6 +30,7 @@ const (
 	CheckOccasion_CHECK_OCCASION_UNSPECIFIED CheckOccasion = 0
 	CheckOccasion_CHECK_OCCASION_WORK        CheckOccasion = 1 // an allocation is about to be prepared
 	CheckOccasion_CHECK_OCCASION_FAILURE     CheckOccasion = 2 // a task has failed
+	CheckOccasion_CHECK_OCCASION_SUSPECT     CheckOccasion = 3 // the leader suspects the node
 )
 
 // Enum value maps for CheckOccasion.
@@ -38,11 +39,13 @@ var (
 		0: "CHECK_OCCASION_UNSPECIFIED",
 		1: "CHECK_OCCASION_WORK",
 		2: "CHECK_OCCASION_FAILURE",
+		3: "CHECK_OCCASION_SUSPECT",
 	}
 	CheckOccasion_value = map[string]int32{
 		"CHECK_OCCASION_UNSPECIFIED": 0,
 		"CHECK_OCCASION_WORK":        1,
 		"CHECK_OCCASION_FAILURE":     2,
+		"CHECK_OCCASION_SUSPECT":     3,
 	}
 )
 
@@ -2197,11 +2200,12 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\x06gpu_id\x18\x01 \x01(\tR\x05gpuId\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\"%\n" +
 	"\fGpuRecovered\x12\x15\n" +
-	"\x06gpu_id\x18\x01 \x01(\tR\x05gpuId*d\n" +
+	"\x06gpu_id\x18\x01 \x01(\tR\x05gpuId*\x80\x01\n" +
 	"\rCheckOccasion\x12\x1e\n" +
 	"\x1aCHECK_OCCASION_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13CHECK_OCCASION_WORK\x10\x01\x12\x1a\n" +
-	"\x16CHECK_OCCASION_FAILURE\x10\x02B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x16CHECK_OCCASION_FAILURE\x10\x02\x12\x1a\n" +
+	"\x16CHECK_OCCASION_SUSPECT\x10\x03B%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_launcher_proto_rawDescOnce sync.Once

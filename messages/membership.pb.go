@@ -916,6 +916,9 @@ type HeartbeatAck struct {
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	LedgerVersion uint64                 `protobuf:"varint,3,opt,name=ledger_version,json=ledgerVersion,proto3" json:"ledger_version,omitempty"`
 	Incarnation   *Incarnation           `protobuf:"bytes,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Number of the leader's last order to run all health checks of the node, which grows; 0: none. It is repeated in every
+	// acknowledgement, and a node obeys each number once.
+	Examine       uint64 `protobuf:"varint,30,opt,name=examine,proto3" json:"examine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -976,6 +979,13 @@ func (x *HeartbeatAck) GetIncarnation() *Incarnation {
 		return x.Incarnation
 	}
 	return nil
+}
+
+func (x *HeartbeatAck) GetExamine() uint64 {
+	if x != nil {
+		return x.Examine
+	}
+	return 0
 }
 
 // Node → Rack, at once after a change of the ledger, without waiting for the next heartbeat.
@@ -1127,12 +1137,13 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12!\n" +
 	"\fload_percent\x18\x05 \x01(\x05R\vloadPercent\x12#\n" +
 	"\rrunning_tasks\x18\x06 \x01(\x05R\frunningTasks\x127\n" +
-	"\bprogress\x18\a \x03(\v2\x1b.synapse.v1.AttemptProgressR\bprogress\"\x98\x01\n" +
+	"\bprogress\x18\a \x03(\v2\x1b.synapse.v1.AttemptProgressR\bprogress\"\xb2\x01\n" +
 	"\fHeartbeatAck\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12%\n" +
 	"\x0eledger_version\x18\x03 \x01(\x04R\rledgerVersion\x129\n" +
-	"\vincarnation\x18\x04 \x01(\v2\x17.synapse.v1.IncarnationR\vincarnation\"|\n" +
+	"\vincarnation\x18\x04 \x01(\v2\x17.synapse.v1.IncarnationR\vincarnation\x12\x18\n" +
+	"\aexamine\x18\x1e \x01(\x04R\aexamine\"|\n" +
 	"\x06Report\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x120\n" +

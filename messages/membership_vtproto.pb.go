@@ -821,6 +821,13 @@ func (m *HeartbeatAck) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Examine != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Examine))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf0
+	}
 	if m.Incarnation != nil {
 		size, err := m.Incarnation.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1250,6 +1257,9 @@ func (m *HeartbeatAck) SizeVT() (n int) {
 	if m.Incarnation != nil {
 		l = m.Incarnation.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Examine != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Examine))
 	}
 	n += len(m.unknownFields)
 	return n

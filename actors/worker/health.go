@@ -143,3 +143,13 @@ func (n *Node) lookInto(ctx actor.Context, e *messages.Exit) {
 	}
 	n.p.Launcher.Tell(&messages.CheckMachine{Occasion: messages.CheckOccasion_CHECK_OCCASION_FAILURE}, ctx.Self())
 }
+
+// examine runs all checks of the node if the leader has newly ordered that.
+func (n *Node) examine(ctx actor.Context, number uint64) {
+	if number <= n.pulse.examined {
+		return
+	}
+	n.pulse.examined = number
+	n.p.Log.Info("SUSPECT: failures of jobs count against this node, so its health checks run now")
+	n.p.Launcher.Tell(&messages.CheckMachine{Occasion: messages.CheckOccasion_CHECK_OCCASION_SUSPECT}, ctx.Self())
+}

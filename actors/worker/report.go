@@ -24,6 +24,7 @@ type nodePulse struct {
 	armed      bool           // a report is scheduled
 	early      actors.Instant // when a heartbeat was last sent early because of progress; 0: never
 	earlyArmed bool           // one is due
+	examined   uint64         // number of the last order to run the health checks
 }
 
 type pulseSent struct {
@@ -105,6 +106,7 @@ func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
 		return
 	}
 	n.progressAcked(m.Seq)
+	n.examine(ctx, m.Examine)
 	n.pulse.acked = max(n.pulse.acked, min(m.LedgerVersion, n.ledger.Version()))
 	sent := n.pulse.sent[m.Seq%uint64(len(n.pulse.sent))]
 	if sent.seq == m.Seq && sent.at > n.pulse.heard {

@@ -35,8 +35,11 @@ func (l *Launcher) check(c *messages.CheckMachine, to *actor.PID) {
 		return
 	}
 	when := health.Prepare
-	if c.Occasion == messages.CheckOccasion_CHECK_OCCASION_FAILURE {
+	switch c.Occasion {
+	case messages.CheckOccasion_CHECK_OCCASION_FAILURE:
 		when = health.Failure
+	case messages.CheckOccasion_CHECK_OCCASION_SUSPECT:
+		when = health.Join | health.Prepare | health.Failure
 	}
 	l.o.Health.Run(when, answer)
 }

@@ -60,7 +60,7 @@ func (j *Job) noteUse(ctx actor.Context, m protocol.ProgressHeard) {
 	}
 	i.uses[m.Node] = use
 	from := now.Plus(-actors.Millis(use.IdleMs))
-	if i.notice.idle && (from > i.at || now.Since(from) < i.after) {
+	if i.notice.idle && from > i.at {
 		i.notice = ending{} // it has worked since the notice
 		j.warn(ctx)
 	}

@@ -52,6 +52,11 @@ type (
 		Node  *actor.PID
 		Count uint64 // how often this leader has enrolled this node
 	}
+	// Examine asks for a run of all health checks of a node, because it is suspected. Scheduler → Rack.
+	Examine struct {
+		Node   topology.NodeID
+		Number uint64
+	}
 	// Expect adds a node that is in the store but not heard yet. Its silence counts from now. Scheduler → Rack.
 	Expect struct{ Node topology.NodeID }
 	// Expel removes this node. Scheduler → Rack.

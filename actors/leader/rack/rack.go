@@ -38,6 +38,7 @@ type listed struct {
 	heard       actors.Instant
 	version     uint64 // of the newest ledger passed on
 	enrolled    uint64 // the Scheduler's count at the last Enrol
+	examine     uint64 // number of the last Examine for this start of its agent; 0: none
 }
 
 type rackTick struct{}
@@ -57,6 +58,8 @@ func (r *Rack) Receive(ctx actor.Context) {
 		r.onEnrol(ctx, m)
 	case protocol.Expel:
 		r.onExpel(m)
+	case protocol.Examine:
+		r.list(m.Node).examine = m.Number
 	case *messages.Heartbeat:
 		r.onHeartbeat(ctx, m)
 	case *messages.Report:
@@ -87,6 +90,9 @@ func (r *Rack) onEnrol(ctx actor.Context, m protocol.Enrol) {
 	origin, a := m.Hello.Origin, m.Hello.Announcement
 	who := r.list(topology.NodeID(origin.Node))
 	who.Become("hello", memberAlive)
+	if !messages.SameIncarnation(who.incarnation, origin.Incarnation) {
+		who.examine = 0 // an agent that starts runs its checks anyway
+	}
 	who.incarnation, who.machineID = origin.Incarnation, origin.MachineId
 	who.heard = r.p.Clock.Now()
 	who.version, who.enrolled = m.Hello.Ledger.Version, m.Count
@@ -148,7 +154,7 @@ func (r *Rack) onHeartbeat(ctx actor.Context, m *messages.Heartbeat) {
 		}
 	}
 	ctx.Respond(&messages.HeartbeatAck{Epoch: m.Epoch, Seq: m.Seq, LedgerVersion: who.version,
-		Incarnation: who.incarnation})
+		Incarnation: who.incarnation, Examine: who.examine})
 }
 
 func (r *Rack) onReport(ctx actor.Context, m *messages.Report) {

@@ -42,13 +42,14 @@ type machine struct {
 	reportedAt  actors.Instant  // arrival of that ledger
 	room        *belief.Machine // free capacity and attempts on the node
 
-	rest         rest    // back-off because of its failures
-	launchFailed int     // consecutive failures by its own fault
-	doubts       []doubt // failures after its last success, possibly the jobs' fault
-	untrue       int     // consecutive impossible answers
-	untruth      string  // why its ledger is impossible; empty: it is not
-	health       health  // effect of its health checks
-	doubt        string  // why its announcement exceeds its certificate; empty: it does not
+	rest         rest           // back-off because of its failures
+	examined     actors.Instant // when it was last told to run its health checks; 0: never
+	launchFailed int            // consecutive failures by its own fault
+	doubts       []doubt        // failures after its last success, possibly the jobs' fault
+	untrue       int            // consecutive impossible answers
+	untruth      string         // why its ledger is impossible; empty: it is not
+	health       health         // effect of its health checks
+	doubt        string         // why its announcement exceeds its certificate; empty: it does not
 
 	obeys      uint64           // the higher epoch that it follows; 0: ours or none
 	strange    []topology.Token // attempts on it that the store does not contain

@@ -29,6 +29,8 @@ const (
 	// restShare limits the nodes that are backed off for this reason or closed by the leader: one in ten nodes of a GPU
 	// type. Smaller pools lose no node.
 	restShare = 10
+	// examineEvery is the least time between two orders to a node to run its health checks.
+	examineEvery = 10 * time.Minute
 	// tidyEvery is the interval at which failures are forgotten.
 	tidyEvery = time.Hour
 	// neededAfter is the time between a pass that leaves jobs waiting and the check whether they need a resting node. It
@@ -52,6 +54,7 @@ type suspects struct {
 	tidies  bool              // a tidySuspects is on its way
 	resting []*machine        // the nodes that rest, in the order of their begins
 	checks  bool              // a restsNeeded is on its way
+	orders  uint64            // number of orders to run health checks
 }
 
 // rest is the back-off of a suspected node.
@@ -92,6 +95,7 @@ func (s *learner) keepFailures(ctx actor.Context) {
 func (s *nodeTable) rest(ctx actor.Context, who *machine) {
 	took := s.suspects.docket.Rest(who.id)
 	s.restFor(ctx, who, took)
+	s.examine(ctx, who)
 	s.p.Host.Count(CountLemons, 1)
 	s.p.Log.Info("SUSPECT: %s takes no new work for %s: %s", who.id, took, who.rest.why)
 }
@@ -221,8 +225,21 @@ func (s *capacity) weighSuspects(ctx actor.Context) {
 	for _, m := range s.order {
 		if slices.Contains(before, m.id) != slices.Contains(s.suspects.named, m.id) {
 			s.showNode(ctx, m)
+			s.examine(ctx, m)
 		}
 	}
+}
+
+// examine has a suspected node run its health checks, at most once per examineEvery. A new leader may order it again.
+func (s *nodeTable) examine(ctx actor.Context, m *machine) {
+	now := s.p.Clock.Now()
+	soon := m.examined != 0 && now.Since(m.examined) < examineEvery
+	if soon || m.rack == nil || !slices.Contains(s.suspects.named, m.id) {
+		return
+	}
+	m.examined = now
+	s.suspects.orders++
+	ctx.Send(m.rack, protocol.Examine{Node: m.id, Number: s.p.Epoch<<32 | s.suspects.orders})
 }
 
 func (s *nodeTable) tidyLater(ctx actor.Context) {
