@@ -112,6 +112,8 @@ func TestOutOfMemory(t *testing.T) {
 	id := c.submit(spec)
 	if s := c.await(id, "failed"); s.Record.ExitCode != 137 {
 		t.Errorf("the job ended with code %d", s.Record.ExitCode)
+	} else if got := verdictOf(s); !strings.HasPrefix(got, "out-of-memory charged 1 1: ") {
+		t.Errorf("the verdict is %s", got)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
 }
@@ -161,6 +163,8 @@ func diskEnd(t *testing.T, c *cluster) {
 	id := c.submit(spec)
 	if s := c.await(id, "failed"); s.Record.ExitCode != 137 {
 		t.Errorf("the job ended with code %d", s.Record.ExitCode)
+	} else if got := verdictOf(s); !strings.HasPrefix(got, "storage charged 1 1: ") {
+		t.Errorf("the verdict is %s", got)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended because the disk is full: the task kept", "")
 	c.cli("get", "job", id, "-o", "json").wants(t, 0, `"disk": true`, "")

@@ -60,6 +60,8 @@ func TestVerdicts(t *testing.T) {
 		"an exit code":      {2, 8, `[ $SYNAPSE_RANK = 1 ] && exit 3; sleep 600`, 0, "user charged 1 1: exited with code 3"},
 		"the time limit":    {1, 1, "sleep 600", 1000, "timeout free -1 0: "},
 		"a missing program": {1, 1, "exec no-such-program", 0, "user charged 0 0: "},
+		"a full device": {1, 1, "exec python3 -c 'open(\"/dev/full\", \"w\", 1).write(\"x\\n\")'", 0,
+			"user charged 0 0: "},
 	} { //order: each case by itself
 		spec := gang(e.tasks, e.gpus, e.shell)
 		spec.Name, spec.TimeLimitMs = "end", e.limit
@@ -147,5 +149,32 @@ func TestSameFailureTwice(t *testing.T) {
 	if s.Record.Failures != 0 || s.Record.InfraRestarts != 1 ||
 		s.Record.LastFailure.GetClass() != messages.FailureClass_FAILURE_CLASS_UNKNOWN {
 		t.Errorf("%d failures, %d restarts, %v", s.Record.Failures, s.Record.InfraRestarts, s.Record.LastFailure)
+	}
+}
+
+// TestVerdictOnProlog checks that a failed prolog counts against the node and not against the job, and that a job which
+// its owner cancels has no verdict.
+func TestVerdictOnProlog(t *testing.T) {
+	c := newCluster(t)
+	prolog := filepath.Join(t.TempDir(), "prolog")
+	text := "#!/bin/sh\necho the scratch disk is missing >&2\nexit 1\n"
+	if err := os.WriteFile(prolog, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.node("n1", "r1", "--prolog", prolog)
+	id := c.submit(gang(1, 1, "exit 0"))
+	s := c.until(id, "refused by the prolog", func(s *messages.JobStatus) bool { return s.Record.LastFailure != nil })
+	v := s.Record.LastFailure
+	if v.Class != messages.FailureClass_FAILURE_CLASS_NODE || v.Charged || v.Node != "n1" || s.Record.Failures != 0 ||
+		!strings.Contains(v.Reason+v.Explanation, "prolog") {
+		t.Errorf("%d failures, %v", s.Record.Failures, v)
+	}
+	c.cli("cancel", id).wants(t, 0, "", "")
+	c.node("n2", "r1")
+	id = c.submit(gang(1, 1, "sleep 600"))
+	c.await(id, "running")
+	c.cli("cancel", id).wants(t, 0, "", "")
+	if s := c.await(id, "cancelled"); s.Attempt.GetVerdict() != nil || s.Record.Failures != 0 {
+		t.Errorf("a cancelled job has %v", s.Attempt.Verdict)
 	}
 }
