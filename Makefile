@@ -26,7 +26,7 @@ LONG = ./runtime/conformance ./test/e2e ./test/chaos
 SKIPPED = TestManyBehindOneAddress
 # Tests that need many nodes, compare times or compute for long: `make test` skips or shortens them, and
 # `make test-integration` runs them, one package at a time.
-CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages|TestCapacityPage|TestScenarioTenThousandWaiting|TestHeirOfManyNodes
+CROWDS = $(SKIPPED)|TestHostileIdentities|TestHistoryReplays|TestHalfOpenConnections|TestSilentConnections|TestSilentPages|TestCapacityPage|TestScenarioTenThousandWaiting|TestHeirOfManyNodes|TestSwapOfManyNodes
 CROWDED = ./test/e2e ./cluster/link ./cmd/synapse-cli ./test/scenario ./sim
 # How long `make chaos` injects failures; SEED draws them.
 DURATION ?= 20m

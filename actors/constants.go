@@ -20,6 +20,7 @@ type Constants struct {
 
 	Lease        time.Duration // leadership
 	RecoveryWait time.Duration // how long a new leader's queue waits for the nodes
+	SwapWait     time.Duration // how long the rest of a gang waits for another node, if the job sets nothing
 	InPlaceHold  time.Duration // how long nodes keep the resources of an ended attempt for its heir
 	InPlaceGrace time.Duration // of the other ranks when one fails, if the job sets none
 	InPlaceQuick time.Duration // restarts in place that come sooner are delayed
@@ -78,6 +79,7 @@ func DefaultConstants() Constants {
 		Lease:        3 * time.Second,
 		RecoveryWait: 2 * time.Second,
 		StopGrace:    30 * time.Second,
+		SwapWait:     time.Minute,
 		InPlaceHold:  time.Minute,
 		InPlaceGrace: 2 * time.Second,
 		InPlaceQuick: 10 * time.Minute,

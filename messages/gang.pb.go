@@ -1234,6 +1234,8 @@ type Inherited struct {
 	Generation    int32                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"` // number of restarts in place before this attempt
 	Cause         string                 `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`            // why the attempt before ended
 	Rank          int32                  `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`             // the rank that failed first, or -1
+	Fresh         bool                   `protobuf:"varint,5,opt,name=fresh,proto3" json:"fresh,omitempty"`           // only on a node: it replaces a node of the attempt before, and keeps nothing of it
+	Swapped       []*Swapped             `protobuf:"bytes,6,rep,name=swapped,proto3" json:"swapped,omitempty"`        // nodes of the attempt before that others replace
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1296,6 +1298,73 @@ func (x *Inherited) GetRank() int32 {
 	return 0
 }
 
+func (x *Inherited) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
+func (x *Inherited) GetSwapped() []*Swapped {
+	if x != nil {
+		return x.Swapped
+	}
+	return nil
+}
+
+// Swapped is a node that another one replaces in a restart in place.
+type Swapped struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Swapped) Reset() {
+	*x = Swapped{}
+	mi := &file_messages_gang_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Swapped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Swapped) ProtoMessage() {}
+
+func (x *Swapped) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gang_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Swapped.ProtoReflect.Descriptor instead.
+func (*Swapped) Descriptor() ([]byte, []int) {
+	return file_messages_gang_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Swapped) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Swapped) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 type Committed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Origin        *Origin                `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
@@ -1305,7 +1374,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_messages_gang_proto_msgTypes[11]
+	mi := &file_messages_gang_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1386,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[11]
+	mi := &file_messages_gang_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1399,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{11}
+	return file_messages_gang_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Committed) GetOrigin() *Origin {
@@ -1349,7 +1418,7 @@ type Prepared struct {
 
 func (x *Prepared) Reset() {
 	*x = Prepared{}
-	mi := &file_messages_gang_proto_msgTypes[12]
+	mi := &file_messages_gang_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1430,7 @@ func (x *Prepared) String() string {
 func (*Prepared) ProtoMessage() {}
 
 func (x *Prepared) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[12]
+	mi := &file_messages_gang_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1443,7 @@ func (x *Prepared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prepared.ProtoReflect.Descriptor instead.
 func (*Prepared) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{12}
+	return file_messages_gang_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Prepared) GetOrigin() *Origin {
@@ -1393,7 +1462,7 @@ type Expired struct {
 
 func (x *Expired) Reset() {
 	*x = Expired{}
-	mi := &file_messages_gang_proto_msgTypes[13]
+	mi := &file_messages_gang_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1474,7 @@ func (x *Expired) String() string {
 func (*Expired) ProtoMessage() {}
 
 func (x *Expired) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[13]
+	mi := &file_messages_gang_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1487,7 @@ func (x *Expired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expired.ProtoReflect.Descriptor instead.
 func (*Expired) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{13}
+	return file_messages_gang_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Expired) GetOrigin() *Origin {
@@ -1440,7 +1509,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_messages_gang_proto_msgTypes[14]
+	mi := &file_messages_gang_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1521,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[14]
+	mi := &file_messages_gang_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1534,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{14}
+	return file_messages_gang_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Peer) GetRank() int32 {
@@ -1510,7 +1579,7 @@ type Rendezvous struct {
 
 func (x *Rendezvous) Reset() {
 	*x = Rendezvous{}
-	mi := &file_messages_gang_proto_msgTypes[15]
+	mi := &file_messages_gang_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1591,7 @@ func (x *Rendezvous) String() string {
 func (*Rendezvous) ProtoMessage() {}
 
 func (x *Rendezvous) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[15]
+	mi := &file_messages_gang_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1604,7 @@ func (x *Rendezvous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendezvous.ProtoReflect.Descriptor instead.
 func (*Rendezvous) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{15}
+	return file_messages_gang_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Rendezvous) GetAddress() string {
@@ -1579,7 +1648,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_messages_gang_proto_msgTypes[16]
+	mi := &file_messages_gang_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1660,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[16]
+	mi := &file_messages_gang_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1673,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{16}
+	return file_messages_gang_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Roster) GetDigest() uint64 {
@@ -1650,7 +1719,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_messages_gang_proto_msgTypes[17]
+	mi := &file_messages_gang_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +1731,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[17]
+	mi := &file_messages_gang_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1744,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{17}
+	return file_messages_gang_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Start) GetOrder() *Order {
@@ -1726,7 +1795,7 @@ type Lacking struct {
 
 func (x *Lacking) Reset() {
 	*x = Lacking{}
-	mi := &file_messages_gang_proto_msgTypes[18]
+	mi := &file_messages_gang_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1807,7 @@ func (x *Lacking) String() string {
 func (*Lacking) ProtoMessage() {}
 
 func (x *Lacking) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[18]
+	mi := &file_messages_gang_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1820,7 @@ func (x *Lacking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lacking.ProtoReflect.Descriptor instead.
 func (*Lacking) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{18}
+	return file_messages_gang_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Lacking) GetOrigin() *Origin {
@@ -1784,7 +1853,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_messages_gang_proto_msgTypes[19]
+	mi := &file_messages_gang_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1865,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[19]
+	mi := &file_messages_gang_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1878,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{19}
+	return file_messages_gang_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Started) GetOrigin() *Origin {
@@ -1839,7 +1908,7 @@ type Warn struct {
 
 func (x *Warn) Reset() {
 	*x = Warn{}
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +1920,7 @@ func (x *Warn) String() string {
 func (*Warn) ProtoMessage() {}
 
 func (x *Warn) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[20]
+	mi := &file_messages_gang_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +1933,7 @@ func (x *Warn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warn.ProtoReflect.Descriptor instead.
 func (*Warn) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{20}
+	return file_messages_gang_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Warn) GetOrder() *Order {
@@ -1942,7 +2011,7 @@ type RankState struct {
 
 func (x *RankState) Reset() {
 	*x = RankState{}
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2023,7 @@ func (x *RankState) String() string {
 func (*RankState) ProtoMessage() {}
 
 func (x *RankState) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[21]
+	mi := &file_messages_gang_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2036,7 @@ func (x *RankState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankState.ProtoReflect.Descriptor instead.
 func (*RankState) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{21}
+	return file_messages_gang_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RankState) GetRank() int32 {
@@ -2065,7 +2134,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2146,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[22]
+	mi := &file_messages_gang_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2159,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{22}
+	return file_messages_gang_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Use) GetTasks() int32 {
@@ -2204,7 +2273,7 @@ type RankPace struct {
 
 func (x *RankPace) Reset() {
 	*x = RankPace{}
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2285,7 @@ func (x *RankPace) String() string {
 func (*RankPace) ProtoMessage() {}
 
 func (x *RankPace) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[23]
+	mi := &file_messages_gang_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2298,7 @@ func (x *RankPace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankPace.ProtoReflect.Descriptor instead.
 func (*RankPace) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{23}
+	return file_messages_gang_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RankPace) GetRank() int32 {
@@ -2274,7 +2343,7 @@ type RankSaved struct {
 
 func (x *RankSaved) Reset() {
 	*x = RankSaved{}
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2355,7 @@ func (x *RankSaved) String() string {
 func (*RankSaved) ProtoMessage() {}
 
 func (x *RankSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[24]
+	mi := &file_messages_gang_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2368,7 @@ func (x *RankSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSaved.ProtoReflect.Descriptor instead.
 func (*RankSaved) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{24}
+	return file_messages_gang_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RankSaved) GetRank() int32 {
@@ -2349,7 +2418,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2430,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[25]
+	mi := &file_messages_gang_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2443,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{25}
+	return file_messages_gang_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Warned) GetOrigin() *Origin {
@@ -2414,7 +2483,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2495,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[26]
+	mi := &file_messages_gang_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2508,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{26}
+	return file_messages_gang_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Stop) GetOrder() *Order {
@@ -2497,7 +2566,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2578,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[27]
+	mi := &file_messages_gang_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2591,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{27}
+	return file_messages_gang_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Evidence) GetOomScope() OomScope {
@@ -2615,7 +2684,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2696,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[28]
+	mi := &file_messages_gang_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2709,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{28}
+	return file_messages_gang_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Exit) GetRank() int32 {
@@ -2763,7 +2832,7 @@ type Exited struct {
 
 func (x *Exited) Reset() {
 	*x = Exited{}
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2844,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[29]
+	mi := &file_messages_gang_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2857,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{29}
+	return file_messages_gang_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Exited) GetOrigin() *Origin {
@@ -2827,7 +2896,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +2908,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[30]
+	mi := &file_messages_gang_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +2921,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{30}
+	return file_messages_gang_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Ended) GetOrigin() *Origin {
@@ -2901,7 +2970,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2913,7 +2982,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[31]
+	mi := &file_messages_gang_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2926,7 +2995,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{31}
+	return file_messages_gang_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Forget) GetOrder() *Order {
@@ -2959,7 +3028,7 @@ type SliceReport struct {
 
 func (x *SliceReport) Reset() {
 	*x = SliceReport{}
-	mi := &file_messages_gang_proto_msgTypes[32]
+	mi := &file_messages_gang_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3040,7 @@ func (x *SliceReport) String() string {
 func (*SliceReport) ProtoMessage() {}
 
 func (x *SliceReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[32]
+	mi := &file_messages_gang_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +3053,7 @@ func (x *SliceReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceReport.ProtoReflect.Descriptor instead.
 func (*SliceReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{32}
+	return file_messages_gang_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SliceReport) GetToken() *Token {
@@ -3090,7 +3159,7 @@ type LedgerReport struct {
 
 func (x *LedgerReport) Reset() {
 	*x = LedgerReport{}
-	mi := &file_messages_gang_proto_msgTypes[33]
+	mi := &file_messages_gang_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3171,7 @@ func (x *LedgerReport) String() string {
 func (*LedgerReport) ProtoMessage() {}
 
 func (x *LedgerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[33]
+	mi := &file_messages_gang_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3184,7 @@ func (x *LedgerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerReport.ProtoReflect.Descriptor instead.
 func (*LedgerReport) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{33}
+	return file_messages_gang_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LedgerReport) GetVersion() uint64 {
@@ -3195,7 +3264,7 @@ type LedgerRecord struct {
 
 func (x *LedgerRecord) Reset() {
 	*x = LedgerRecord{}
-	mi := &file_messages_gang_proto_msgTypes[34]
+	mi := &file_messages_gang_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3276,7 @@ func (x *LedgerRecord) String() string {
 func (*LedgerRecord) ProtoMessage() {}
 
 func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[34]
+	mi := &file_messages_gang_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +3289,7 @@ func (x *LedgerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRecord.ProtoReflect.Descriptor instead.
 func (*LedgerRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{34}
+	return file_messages_gang_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LedgerRecord) GetEpoch() uint64 {
@@ -3286,7 +3355,7 @@ type SliceRecord struct {
 
 func (x *SliceRecord) Reset() {
 	*x = SliceRecord{}
-	mi := &file_messages_gang_proto_msgTypes[35]
+	mi := &file_messages_gang_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +3367,7 @@ func (x *SliceRecord) String() string {
 func (*SliceRecord) ProtoMessage() {}
 
 func (x *SliceRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gang_proto_msgTypes[35]
+	mi := &file_messages_gang_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +3380,7 @@ func (x *SliceRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceRecord.ProtoReflect.Descriptor instead.
 func (*SliceRecord) Descriptor() ([]byte, []int) {
-	return file_messages_gang_proto_rawDescGZIP(), []int{35}
+	return file_messages_gang_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SliceRecord) GetToken() *Token {
@@ -3484,14 +3553,19 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x03uid\x18\x04 \x01(\rR\x03uid\x12\x14\n" +
 	"\x05owner\x18\x05 \x01(\tR\x05owner\x12!\n" +
 	"\fowner_proven\x18\x06 \x01(\bR\vownerProven\x123\n" +
-	"\tinherited\x18\x14 \x01(\v2\x15.synapse.v1.InheritedR\tinherited\"|\n" +
+	"\tinherited\x18\x14 \x01(\v2\x15.synapse.v1.InheritedR\tinherited\"\xc1\x01\n" +
 	"\tInherited\x12%\n" +
 	"\x04from\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x04from\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x05R\n" +
 	"generation\x12\x14\n" +
 	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x12\n" +
-	"\x04rank\x18\x04 \x01(\x05R\x04rank\"7\n" +
+	"\x04rank\x18\x04 \x01(\x05R\x04rank\x12\x14\n" +
+	"\x05fresh\x18\x05 \x01(\bR\x05fresh\x12-\n" +
+	"\aswapped\x18\x06 \x03(\v2\x13.synapse.v1.SwappedR\aswapped\"-\n" +
+	"\aSwapped\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\"7\n" +
 	"\tCommitted\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\"6\n" +
 	"\bPrepared\x12*\n" +
@@ -3769,7 +3843,7 @@ func file_messages_gang_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gang_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_messages_gang_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_messages_gang_proto_goTypes = []any{
 	(RefusalReason)(0),   // 0: synapse.v1.RefusalReason
 	(Cause)(0),           // 1: synapse.v1.Cause
@@ -3790,106 +3864,108 @@ var file_messages_gang_proto_goTypes = []any{
 	(*Aborted)(nil),      // 16: synapse.v1.Aborted
 	(*Commit)(nil),       // 17: synapse.v1.Commit
 	(*Inherited)(nil),    // 18: synapse.v1.Inherited
-	(*Committed)(nil),    // 19: synapse.v1.Committed
-	(*Prepared)(nil),     // 20: synapse.v1.Prepared
-	(*Expired)(nil),      // 21: synapse.v1.Expired
-	(*Peer)(nil),         // 22: synapse.v1.Peer
-	(*Rendezvous)(nil),   // 23: synapse.v1.Rendezvous
-	(*Roster)(nil),       // 24: synapse.v1.Roster
-	(*Start)(nil),        // 25: synapse.v1.Start
-	(*Lacking)(nil),      // 26: synapse.v1.Lacking
-	(*Started)(nil),      // 27: synapse.v1.Started
-	(*Warn)(nil),         // 28: synapse.v1.Warn
-	(*RankState)(nil),    // 29: synapse.v1.RankState
-	(*Use)(nil),          // 30: synapse.v1.Use
-	(*RankPace)(nil),     // 31: synapse.v1.RankPace
-	(*RankSaved)(nil),    // 32: synapse.v1.RankSaved
-	(*Warned)(nil),       // 33: synapse.v1.Warned
-	(*Stop)(nil),         // 34: synapse.v1.Stop
-	(*Evidence)(nil),     // 35: synapse.v1.Evidence
-	(*Exit)(nil),         // 36: synapse.v1.Exit
-	(*Exited)(nil),       // 37: synapse.v1.Exited
-	(*Ended)(nil),        // 38: synapse.v1.Ended
-	(*Forget)(nil),       // 39: synapse.v1.Forget
-	(*SliceReport)(nil),  // 40: synapse.v1.SliceReport
-	(*LedgerReport)(nil), // 41: synapse.v1.LedgerReport
-	(*LedgerRecord)(nil), // 42: synapse.v1.LedgerRecord
-	(*SliceRecord)(nil),  // 43: synapse.v1.SliceRecord
-	(*Token)(nil),        // 44: synapse.v1.Token
-	(*Incarnation)(nil),  // 45: synapse.v1.Incarnation
-	(*Resources)(nil),    // 46: synapse.v1.Resources
-	(*GpuShare)(nil),     // 47: synapse.v1.GpuShare
-	(*JobSpec)(nil),      // 48: synapse.v1.JobSpec
+	(*Swapped)(nil),      // 19: synapse.v1.Swapped
+	(*Committed)(nil),    // 20: synapse.v1.Committed
+	(*Prepared)(nil),     // 21: synapse.v1.Prepared
+	(*Expired)(nil),      // 22: synapse.v1.Expired
+	(*Peer)(nil),         // 23: synapse.v1.Peer
+	(*Rendezvous)(nil),   // 24: synapse.v1.Rendezvous
+	(*Roster)(nil),       // 25: synapse.v1.Roster
+	(*Start)(nil),        // 26: synapse.v1.Start
+	(*Lacking)(nil),      // 27: synapse.v1.Lacking
+	(*Started)(nil),      // 28: synapse.v1.Started
+	(*Warn)(nil),         // 29: synapse.v1.Warn
+	(*RankState)(nil),    // 30: synapse.v1.RankState
+	(*Use)(nil),          // 31: synapse.v1.Use
+	(*RankPace)(nil),     // 32: synapse.v1.RankPace
+	(*RankSaved)(nil),    // 33: synapse.v1.RankSaved
+	(*Warned)(nil),       // 34: synapse.v1.Warned
+	(*Stop)(nil),         // 35: synapse.v1.Stop
+	(*Evidence)(nil),     // 36: synapse.v1.Evidence
+	(*Exit)(nil),         // 37: synapse.v1.Exit
+	(*Exited)(nil),       // 38: synapse.v1.Exited
+	(*Ended)(nil),        // 39: synapse.v1.Ended
+	(*Forget)(nil),       // 40: synapse.v1.Forget
+	(*SliceReport)(nil),  // 41: synapse.v1.SliceReport
+	(*LedgerReport)(nil), // 42: synapse.v1.LedgerReport
+	(*LedgerRecord)(nil), // 43: synapse.v1.LedgerRecord
+	(*SliceRecord)(nil),  // 44: synapse.v1.SliceRecord
+	(*Token)(nil),        // 45: synapse.v1.Token
+	(*Incarnation)(nil),  // 46: synapse.v1.Incarnation
+	(*Resources)(nil),    // 47: synapse.v1.Resources
+	(*GpuShare)(nil),     // 48: synapse.v1.GpuShare
+	(*JobSpec)(nil),      // 49: synapse.v1.JobSpec
 }
 var file_messages_gang_proto_depIdxs = []int32{
-	44, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
-	45, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
-	44, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
-	45, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
-	46, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
-	46, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
-	47, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
+	45, // 0: synapse.v1.Order.token:type_name -> synapse.v1.Token
+	46, // 1: synapse.v1.Order.incarnation:type_name -> synapse.v1.Incarnation
+	45, // 2: synapse.v1.Origin.token:type_name -> synapse.v1.Token
+	46, // 3: synapse.v1.Origin.incarnation:type_name -> synapse.v1.Incarnation
+	47, // 4: synapse.v1.Member.amount:type_name -> synapse.v1.Resources
+	47, // 5: synapse.v1.Grant.amount:type_name -> synapse.v1.Resources
+	48, // 6: synapse.v1.Grant.gpus:type_name -> synapse.v1.GpuShare
 	8,  // 7: synapse.v1.Reserve.order:type_name -> synapse.v1.Order
 	10, // 8: synapse.v1.Reserve.members:type_name -> synapse.v1.Member
 	9,  // 9: synapse.v1.Reserved.origin:type_name -> synapse.v1.Origin
 	11, // 10: synapse.v1.Reserved.grants:type_name -> synapse.v1.Grant
 	9,  // 11: synapse.v1.Refused.origin:type_name -> synapse.v1.Origin
 	0,  // 12: synapse.v1.Refused.reason:type_name -> synapse.v1.RefusalReason
-	41, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
+	42, // 13: synapse.v1.Refused.ledger:type_name -> synapse.v1.LedgerReport
 	8,  // 14: synapse.v1.Abort.order:type_name -> synapse.v1.Order
 	9,  // 15: synapse.v1.Aborted.origin:type_name -> synapse.v1.Origin
 	8,  // 16: synapse.v1.Commit.order:type_name -> synapse.v1.Order
-	48, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
+	49, // 17: synapse.v1.Commit.spec:type_name -> synapse.v1.JobSpec
 	10, // 18: synapse.v1.Commit.members:type_name -> synapse.v1.Member
 	18, // 19: synapse.v1.Commit.inherited:type_name -> synapse.v1.Inherited
-	44, // 20: synapse.v1.Inherited.from:type_name -> synapse.v1.Token
-	9,  // 21: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
-	9,  // 22: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
-	9,  // 23: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
-	22, // 24: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
-	8,  // 25: synapse.v1.Start.order:type_name -> synapse.v1.Order
-	23, // 26: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
-	24, // 27: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
-	9,  // 28: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
-	9,  // 29: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
-	8,  // 30: synapse.v1.Warn.order:type_name -> synapse.v1.Order
-	1,  // 31: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
-	2,  // 32: synapse.v1.RankState.wait:type_name -> synapse.v1.Wait
-	9,  // 33: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
-	32, // 34: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
-	8,  // 35: synapse.v1.Stop.order:type_name -> synapse.v1.Order
-	1,  // 36: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
-	5,  // 37: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
-	6,  // 38: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
-	3,  // 39: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
-	4,  // 40: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
-	35, // 41: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
-	9,  // 42: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
-	36, // 43: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
-	9,  // 44: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
-	36, // 45: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
-	8,  // 46: synapse.v1.Forget.order:type_name -> synapse.v1.Order
-	44, // 47: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
-	7,  // 48: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
-	11, // 49: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
-	36, // 50: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
-	46, // 51: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
-	46, // 52: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
-	47, // 53: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
-	40, // 54: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
-	43, // 55: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
-	44, // 56: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
-	7,  // 57: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
-	11, // 58: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
-	36, // 59: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
-	48, // 60: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
-	1,  // 61: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
-	18, // 62: synapse.v1.SliceRecord.inherited:type_name -> synapse.v1.Inherited
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	45, // 20: synapse.v1.Inherited.from:type_name -> synapse.v1.Token
+	19, // 21: synapse.v1.Inherited.swapped:type_name -> synapse.v1.Swapped
+	9,  // 22: synapse.v1.Committed.origin:type_name -> synapse.v1.Origin
+	9,  // 23: synapse.v1.Prepared.origin:type_name -> synapse.v1.Origin
+	9,  // 24: synapse.v1.Expired.origin:type_name -> synapse.v1.Origin
+	23, // 25: synapse.v1.Rendezvous.peers:type_name -> synapse.v1.Peer
+	8,  // 26: synapse.v1.Start.order:type_name -> synapse.v1.Order
+	24, // 27: synapse.v1.Start.rendezvous:type_name -> synapse.v1.Rendezvous
+	25, // 28: synapse.v1.Start.roster:type_name -> synapse.v1.Roster
+	9,  // 29: synapse.v1.Lacking.origin:type_name -> synapse.v1.Origin
+	9,  // 30: synapse.v1.Started.origin:type_name -> synapse.v1.Origin
+	8,  // 31: synapse.v1.Warn.order:type_name -> synapse.v1.Order
+	1,  // 32: synapse.v1.Warn.cause:type_name -> synapse.v1.Cause
+	2,  // 33: synapse.v1.RankState.wait:type_name -> synapse.v1.Wait
+	9,  // 34: synapse.v1.Warned.origin:type_name -> synapse.v1.Origin
+	33, // 35: synapse.v1.Warned.saved:type_name -> synapse.v1.RankSaved
+	8,  // 36: synapse.v1.Stop.order:type_name -> synapse.v1.Order
+	1,  // 37: synapse.v1.Stop.cause:type_name -> synapse.v1.Cause
+	5,  // 38: synapse.v1.Evidence.oom_scope:type_name -> synapse.v1.OomScope
+	6,  // 39: synapse.v1.Evidence.ended_by:type_name -> synapse.v1.EndedBy
+	3,  // 40: synapse.v1.Exit.kind:type_name -> synapse.v1.ExitKind
+	4,  // 41: synapse.v1.Exit.fault:type_name -> synapse.v1.Fault
+	36, // 42: synapse.v1.Exit.evidence:type_name -> synapse.v1.Evidence
+	9,  // 43: synapse.v1.Exited.origin:type_name -> synapse.v1.Origin
+	37, // 44: synapse.v1.Exited.exits:type_name -> synapse.v1.Exit
+	9,  // 45: synapse.v1.Ended.origin:type_name -> synapse.v1.Origin
+	37, // 46: synapse.v1.Ended.exits:type_name -> synapse.v1.Exit
+	8,  // 47: synapse.v1.Forget.order:type_name -> synapse.v1.Order
+	45, // 48: synapse.v1.SliceReport.token:type_name -> synapse.v1.Token
+	7,  // 49: synapse.v1.SliceReport.state:type_name -> synapse.v1.SliceState
+	11, // 50: synapse.v1.SliceReport.grants:type_name -> synapse.v1.Grant
+	37, // 51: synapse.v1.SliceReport.exits:type_name -> synapse.v1.Exit
+	47, // 52: synapse.v1.LedgerReport.total:type_name -> synapse.v1.Resources
+	47, // 53: synapse.v1.LedgerReport.free:type_name -> synapse.v1.Resources
+	48, // 54: synapse.v1.LedgerReport.free_gpus:type_name -> synapse.v1.GpuShare
+	41, // 55: synapse.v1.LedgerReport.slices:type_name -> synapse.v1.SliceReport
+	44, // 56: synapse.v1.LedgerRecord.slices:type_name -> synapse.v1.SliceRecord
+	45, // 57: synapse.v1.SliceRecord.token:type_name -> synapse.v1.Token
+	7,  // 58: synapse.v1.SliceRecord.state:type_name -> synapse.v1.SliceState
+	11, // 59: synapse.v1.SliceRecord.grants:type_name -> synapse.v1.Grant
+	37, // 60: synapse.v1.SliceRecord.exits:type_name -> synapse.v1.Exit
+	49, // 61: synapse.v1.SliceRecord.spec:type_name -> synapse.v1.JobSpec
+	1,  // 62: synapse.v1.SliceRecord.cause:type_name -> synapse.v1.Cause
+	18, // 63: synapse.v1.SliceRecord.inherited:type_name -> synapse.v1.Inherited
+	64, // [64:64] is the sub-list for method output_type
+	64, // [64:64] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_messages_gang_proto_init() }
@@ -3905,7 +3981,7 @@ func file_messages_gang_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gang_proto_rawDesc), len(file_messages_gang_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

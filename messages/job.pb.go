@@ -606,6 +606,7 @@ type RestartSpec struct {
 	// After a failure of a task, the next attempt starts on the same nodes. They keep the job's resources meanwhile.
 	InPlace        bool  `protobuf:"varint,20,opt,name=in_place,json=inPlace,proto3" json:"in_place,omitempty"`
 	InPlaceGraceMs int64 `protobuf:"varint,21,opt,name=in_place_grace_ms,json=inPlaceGraceMs,proto3" json:"in_place_grace_ms,omitempty"` // grace of the other tasks when one fails; 0: the default of a restart in place
+	SwapWaitMs     int64 `protobuf:"varint,22,opt,name=swap_wait_ms,json=swapWaitMs,proto3" json:"swap_wait_ms,omitempty"`               // how long the rest of the gang waits for another node; 0: the default
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -671,6 +672,13 @@ func (x *RestartSpec) GetInPlace() bool {
 func (x *RestartSpec) GetInPlaceGraceMs() int64 {
 	if x != nil {
 		return x.InPlaceGraceMs
+	}
+	return 0
+}
+
+func (x *RestartSpec) GetSwapWaitMs() int64 {
+	if x != nil {
+		return x.SwapWaitMs
 	}
 	return 0
 }
@@ -1662,14 +1670,16 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
 	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\x12%\n" +
 	"\x03ack\x18\x03 \x01(\x0e2\x13.synapse.v1.SaveAckR\x03ack\x12.\n" +
-	"\x06commit\x18\x04 \x01(\x0e2\x16.synapse.v1.SaveCommitR\x06commit\"\x9e\x01\n" +
+	"\x06commit\x18\x04 \x01(\x0e2\x16.synapse.v1.SaveCommitR\x06commit\"\xc0\x01\n" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
 	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\x12\x14\n" +
 	"\x05never\x18\x03 \x01(\bR\x05never\x12\x19\n" +
 	"\bin_place\x18\x14 \x01(\bR\ainPlace\x12)\n" +
-	"\x11in_place_grace_ms\x18\x15 \x01(\x03R\x0einPlaceGraceMs\"{\n" +
+	"\x11in_place_grace_ms\x18\x15 \x01(\x03R\x0einPlaceGraceMs\x12 \n" +
+	"\fswap_wait_ms\x18\x16 \x01(\x03R\n" +
+	"swapWaitMs\"{\n" +
 	"\x06Script\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x1d\n" +

@@ -305,6 +305,13 @@ func (m *RestartSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.SwapWaitMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SwapWaitMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xb0
+	}
 	if m.InPlaceGraceMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.InPlaceGraceMs))
 		i--
@@ -1410,6 +1417,9 @@ func (m *RestartSpec) SizeVT() (n int) {
 	}
 	if m.InPlaceGraceMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.InPlaceGraceMs))
+	}
+	if m.SwapWaitMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.SwapWaitMs))
 	}
 	n += len(m.unknownFields)
 	return n

@@ -377,6 +377,9 @@ func (x *JobSpec) validTimes() error {
 	)
 }
 
+// MaxSwapWaitMs is how long a gang may keep its other nodes while it waits for one that replaces a lost node.
+const MaxSwapWaitMs = 600_000
+
 // validInPlace checks the restart in place.
 func (x *RestartSpec) validInPlace() error {
 	switch {
@@ -387,6 +390,12 @@ func (x *RestartSpec) validInPlace() error {
 	case x.GetInPlaceGraceMs() != 0 && !x.GetInPlace():
 		return refuse("restart.in_place_grace_ms", "is only used for a restart in place",
 			"set restart.inPlace, or use stop.grace")
+	}
+	if x.GetSwapWaitMs() != 0 && !x.GetInPlace() {
+		return refuse("restart.swap_wait_ms", "is only used for a restart in place", "set restart.inPlace")
+	}
+	if err := between("restart.swap_wait_ms", x.GetSwapWaitMs(), 0, MaxSwapWaitMs); err != nil {
+		return err
 	}
 	return duration("restart.in_place_grace_ms", x.GetInPlaceGraceMs())
 }

@@ -146,6 +146,13 @@ func TestWhoBorrows(t *testing.T) {
 			}
 		}
 	}
+	// Neither the promise nor the job has a known end. After two overruns, nothing is lent on estimates.
+	j, b := bare(now, estimate.Pool{Name: "p", Size: 8000}), lone(1000, 20*second, Waiting{Job: "w", Grace: grace})
+	endless := &promise{at: topology.Never, bound: topology.Never, firm: true, e: &entry{}}
+	endless.e.slips = maxSlips
+	if _, ok := j.mayBorrow(endless, b, b.head); ok {
+		t.Error("lent to a job without a limit after two overruns")
+	}
 	if hardAfter(7, 0, 5) != topology.Never || hardAfter(7, 1, 5) != 13+20*second {
 		t.Errorf("%d, %d", hardAfter(7, 0, 5), hardAfter(7, 1, 5))
 	}

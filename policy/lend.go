@@ -60,7 +60,7 @@ func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok
 		}
 		startBy = p.bound - (hard - j.now)
 	}
-	if hard <= p.at {
+	if hard <= p.at && hard < topology.Never { // what a promise waits for may have no known end, either
 		return startBy, true
 	}
 	_, ok = p.dueBy(j.now, j.backBy(p, b))

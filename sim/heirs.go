@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -18,4 +20,10 @@ func (w *World) staysInPlace(spec *messages.JobSpec, run *script) {
 	if n%4 == 0 && run.exit == 0 {
 		run.exit, run.rank, run.runs = int32(1+n/4%3), int32(n/12%3), int32(1+n/4%2)
 	}
+}
+
+// isNewOn reports whether an attempt did not get its place on a node from the attempt before.
+func isNewOn(a *messages.AttemptRecord, node string) bool {
+	return a.Inherited == nil ||
+		slices.ContainsFunc(a.Inherited.Swapped, func(s *messages.Swapped) bool { return s.By == node })
 }

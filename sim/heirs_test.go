@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"flag"
 	"slices"
 	"testing"
 	"time"
@@ -41,6 +42,89 @@ func TestHeirOfManyNodes(t *testing.T) {
 	if len(w.violations) > 0 {
 		t.Error(w.violations)
 	}
+}
+
+var swapRounds = flag.Int("swap-rounds", 0, "losses of 1 to 8 nodes in TestSwapOfManyNodes; 0: as usual")
+
+// TestSwapOfManyNodes checks the time from the choice of the new nodes for a gang that lost 1 to 8 nodes until all its
+// tasks run again. Sixteen other nodes are free. The time before depends on when the lost nodes were last heard.
+func TestSwapOfManyNodes(t *testing.T) {
+	machines, rounds := 24, 4
+	if pace.Crowded() {
+		machines, rounds = 512, 12
+	}
+	rounds = cmp.Or(*swapRounds, rounds)
+	w, err := NewWorld(Options{World: "big", Plain: true, Machines: machines + 16, PerRack: 16, Seed: 1, Unchecked: true,
+		Processes: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.RunFor(30 * time.Second)
+	o := w.Submit(&messages.JobSpec{
+		Name: "wide", Queue: "default", Image: "host", Command: script{run: 1000 * time.Hour}.command(),
+		Restart: &messages.RestartSpec{InPlace: true, Limit: 1, BackoffMs: 1},
+		Each:    &messages.Resources{MilliGpu: 8 * topology.WholeGPU},
+		Gang:    &messages.GangSpec{ReplicasMin: int32(machines), ReplicasMax: int32(machines)},
+	})
+	if !w.StepUntil(func() bool { return w.attemptOf(o).GetStartedUnixMs() != 0 }, time.Minute) {
+		t.Fatalf("the job did not start: %v", w.Stored(o))
+	}
+	var all []time.Duration
+	lost := 0
+	for round := range rounds {
+		n := 1 + round%8
+		all = append(all, w.swapsOnce(t, o, n, round))
+		lost += n
+	}
+	slices.Sort(all)
+	most := all[(len(all)*99+99)/100-1]
+	t.Logf("%d swaps, %d nodes of %d: median %v, p99 %v, longest %v", rounds, lost, machines, all[len(all)/2], most,
+		all[len(all)-1])
+	if most > time.Second {
+		t.Errorf("p99 is %v", most)
+	}
+	if len(w.violations) > 0 {
+		t.Error(w.violations)
+	}
+}
+
+// attemptOf returns the latest attempt of a job on disk, or nil.
+func (w *World) attemptOf(o *Order) *messages.AttemptRecord {
+	if r := w.Stored(o); r.GetAttempt() != nil {
+		return w.books.attempts[messages.FromToken(r.Attempt)]
+	}
+	return nil
+}
+
+// swapsOnce ends the power of n nodes of a running gang for a minute. It returns the time from the first Reserve to a
+// new node until the last node says that its task runs.
+func (w *World) swapsOnce(t *testing.T, o *Order, n, round int) time.Duration {
+	t.Helper()
+	before := w.attemptOf(o)
+	var chosen, again instant
+	w.OnLetter(func(l Letter) {
+		switch l.Message.(type) {
+		case *messages.Reserve:
+			chosen = cmp.Or(chosen, w.engine.now)
+		case *messages.Started:
+			again = w.engine.now
+		}
+	})
+	for i := range n {
+		p := before.Places[(round*7+i*(len(before.Places)/n))%len(before.Places)]
+		w.PowerLoss(w.machine(p.Node).index+1, time.Minute)
+	}
+	runs := func() bool { a := w.attemptOf(o); return a.Run > before.Run && a.StartedUnixMs != 0 }
+	if !w.StepUntil(runs, 2*time.Minute) {
+		t.Fatalf("the job did not continue: %v", w.Stored(o))
+	}
+	if a := w.attemptOf(o); len(a.Inherited.GetSwapped()) != n || a.Run != before.Run+1 {
+		t.Fatalf("%d nodes were lost, and attempt %d follows attempt %d: %v", n, a.Run, before.Run, a.Inherited)
+	}
+	took := again.since(chosen)
+	w.OnLetter(nil)
+	w.RunFor(11 * time.Minute) // the lost nodes return, and the next restart is not a quick one
+	return took
 }
 
 // restartsOnce runs a gang on all nodes. One of its ranks fails once. It returns the time from the message

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -75,7 +76,7 @@ func (c *promiseKept) hardEnd(w *World, a *messages.AttemptRecord, spec *message
 	if a.End != nil {
 		return c.ended[t].plus(grace), true
 	}
-	return c.since[t].plus(limit + grace), limit > 0
+	return c.since[t].plus(limit + grace - actors.Millis(a.InPlaceMs)), limit > 0
 }
 
 // onCommit checks each start guarantee on the nodes of a new attempt. It adds up the attempts that are still there at

@@ -37,9 +37,6 @@ func (c *twoSlips) Step(w *World, e *Event) {
 // cases are allowed: a job that was admitted before the second slip was known, and a job that leaves before other jobs
 // for which the guarantee waits anyway.
 func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
-	if a.Inherited != nil {
-		return // it keeps the nodes that it has, and takes no others
-	}
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
 		if g.promise.Slips < mostSlips || id == a.Job || s.decided.since(g.said) < w.constants.ReservationTTL+10e9 {
@@ -58,7 +55,7 @@ func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 					!w.hasLapsed(o, node)
 			}
 			g.lookAround(w)
-			if g.excuse == "" && isOn(a, node) && g.crowds(w, a, node, endless) {
+			if g.excuse == "" && isOn(a, node) && isNewOn(a, node) && g.crowds(w, a, node, endless) {
 				c.violate(w, "job %s has no time limit and is committed on %s, which is reserved for job %s after two slips",
 					a.Job, node, id)
 				return

@@ -114,6 +114,9 @@ func (c *lentIsBack) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	if left == 0 || left > phases { // after that time it is given up anyway
 		left = phases
 	}
+	if a.Inherited != nil {
+		left = -actors.Millis(a.InPlaceMs) // its limit counts from the first barrier in its place
+	}
 	gone := s.proc.clock.read(s.decided).Plus(left + limit + graceOf(w, s.job.Spec) + leaveIn)
 	for n, amount := range amounts(a) { //order: any will do
 		if w.hasLapsed(a, n) {

@@ -67,11 +67,9 @@ func (c *closingKept) Step(w *World, e *Event) {
 		c.limited[s.job.Id] = w.engine.now
 	}
 	for _, a := range s.committed() {
-		if a.Inherited != nil {
-			continue // it keeps the nodes that it has, and ends when they close
-		}
-		for _, p := range a.Places {
-			if n := w.books.nodes[p.Node]; n.GetClosing() != nil && s.decided.since(c.ordered[n.Id]) > c.window(w) &&
+		for _, p := range a.Places { // an heir ends when a node closes that it keeps
+			if n := w.books.nodes[p.Node]; n.GetClosing() != nil && isNewOn(a, p.Node) &&
+				s.decided.since(c.ordered[n.Id]) > c.window(w) &&
 				c.away(w, s.proc.host, s.job.Id, s.decided) == "" {
 				c.judge(w, s, a, n)
 			}

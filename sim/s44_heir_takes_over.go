@@ -8,9 +8,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// heirTakesOver is S44: a restart in place uses exactly the places of the attempt before. That attempt has ended, its
-// end asked to keep the resources, and every exit is on disk before or with COMMIT. An attempt has at most one heir. No
-// node keeps resources for longer than its last Stop asked.
+// heirTakesOver is S44: a restart in place uses exactly the places of the attempt before, except on nodes that it
+// replaces. The ranks of a node stay together, and at least one node is kept. The attempt before has ended, its end
+// asked to keep the resources, and every exit on a kept node is on disk before or with COMMIT. An attempt has at most
+// one heir. No node keeps resources for longer than its last Stop asked.
 type heirTakesOver struct {
 	rule
 	heirs map[topology.Token]topology.Token // by the attempt before
@@ -56,18 +57,39 @@ func (c *heirTakesOver) onHeir(w *World, s *stored, a *messages.AttemptRecord) {
 	case was == nil:
 		c.violate(w, "%v of job %s inherits from %v, which is not on disk", token, a.Job, from)
 		return
-	case was.GetEnd().GetHoldMs() == 0 || was.Owes() || len(was.Places) != len(a.Places):
+	case was.GetEnd().GetHoldMs() == 0 || len(was.Places) != len(a.Places):
 		c.violate(w, "%v of job %s inherits from %v, which is not kept: %v", token, a.Job, from, was.End)
 		return
 	}
+	moved := map[string]string{} // the new node of each replaced node
+	kept := false
 	for i, p := range a.Places {
 		q := was.Places[i]
-		if p.Exit != nil || p.Rank != q.Rank || p.Node != q.Node || p.MachineId != q.MachineId ||
-			!proto.Equal(p.Grant, q.Grant) {
+		same := p.Node == q.Node && p.MachineId == q.MachineId && proto.Equal(p.Grant, q.Grant)
+		if to, seen := moved[q.Node]; seen && to != p.Node || p.Exit != nil || p.Rank != q.Rank ||
+			!proto.Equal(p.Grant.GetAmount(), q.Grant.GetAmount()) || same && q.Exit == nil ||
+			p.Node == q.Node && !same && c.keeps(w, q.Node, from) {
 			c.violate(w, "%v of job %s has rank %d at another place than %v before it", token, a.Job, p.Rank, from)
 			return
 		}
+		if _, seen := moved[q.Node]; !seen && p.Node != q.Node {
+			w.count("swapped nodes", 1)
+		}
+		kept, moved[q.Node] = kept || same, p.Node
 	}
+	if !kept {
+		c.violate(w, "%v of job %s keeps no place of %v", token, a.Job, from)
+	}
+}
+
+// keeps reports whether a node keeps the resources of an attempt.
+func (c *heirTakesOver) keeps(w *World, node string, t topology.Token) (is bool) {
+	for _, m := range w.machines {
+		if string(m.id) == node && m.proc != nil && m.proc.node != nil && m.proc.node.Ready() {
+			m.proc.node.EachKept(func(k topology.Token, _ actors.Instant) { is = is || k == t })
+		}
+	}
+	return is
 }
 
 // onMachine checks that holds end in time.

@@ -29,6 +29,7 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case s.page.State == topology.AllocationReserved:
 		s.spec, s.uid, s.owner, s.proven = m.Spec, m.Uid, m.Owner, m.OwnerProven
+		s.inherited = asFresh(m.Inherited)
 		n.ledger.Commit(token)
 		n.changed(s)
 	default:

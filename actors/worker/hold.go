@@ -150,9 +150,17 @@ func (s *nodeAllocation) hasRanks(members []*messages.Member) bool {
 	return true
 }
 
+// asFresh returns what a node that replaces another one records about a restart in place. It has nothing to take over.
+func asFresh(m *messages.Inherited) *messages.Inherited {
+	if m == nil {
+		return nil
+	}
+	return &messages.Inherited{From: m.From, Generation: m.Generation, Cause: m.Cause, Rank: m.Rank, Fresh: true}
+}
+
 // bequestTo returns the ended task whose files a rank takes over, or nil.
 func (s *nodeAllocation) bequestTo(r *nodeRank) *messages.TaskId {
-	if s.inherited == nil {
+	if s.inherited == nil || s.inherited.Fresh {
 		return nil
 	}
 	return &messages.TaskId{Token: s.inherited.From, Rank: int32(r.rank)}
@@ -162,7 +170,8 @@ func (s *nodeAllocation) bequestTo(r *nodeRank) *messages.TaskId {
 func (n *Node) isBequest(key topology.TaskKey) bool {
 	for _, l := range n.ledger.Allocations() {
 		s := n.slices[l.Token]
-		if messages.FromToken(s.inherited.GetFrom()) == key.Token && l.State == topology.AllocationCommitted {
+		if messages.FromToken(s.inherited.GetFrom()) == key.Token && !s.inherited.Fresh &&
+			l.State == topology.AllocationCommitted {
 			r := s.rank(key.Rank)
 			return r != nil && r.exit == nil
 		}

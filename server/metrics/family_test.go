@@ -54,6 +54,7 @@ func TestProcess(t *testing.T) {
 	h.Took("coordinator.reserving", 400*24*time.Hour)
 	h.Took("promise.late", time.Minute)
 	h.Count("restart.class.user", 6)
+	h.Count("restart.swapped", 2)
 	h.Took("restart.in-place.all", 300*time.Millisecond)
 	h.Took("nobody's", time.Minute)
 	var text strings.Builder
@@ -75,6 +76,7 @@ func TestProcess(t *testing.T) {
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="+Inf"} 3`,
 		`synapse_start_estimate_error_seconds_bucket{side="late",le="60"} 1`,
 		`synapse_restarts_in_place_total{class="user"} 6`,
+		`synapse_swapped_nodes_total 2`,
 		`synapse_restart_in_place_seconds_bucket{step="all",le="0.5"} 1`,
 		`go_goroutines `, `process_open_fds `,
 	} {

@@ -27,6 +27,8 @@ var (
 			"uid", "limit")
 	restarted = New(Counter, "synapse_restarts_in_place_total",
 		"restarts in place, by class of the failure", "class")
+	swapped = New(Counter, "synapse_swapped_nodes_total",
+		"nodes that others replaced in restarts in place")
 	failures = New(Counter, "synapse_failures_total",
 		"failed attempts, by class of the verdict and by cause, when the end was recorded; evidence that arrives later is "+
 			"not counted", "class", "cause")
@@ -82,7 +84,8 @@ var dropped = map[string]bool{
 }
 
 // plain maps the counters that have their own family.
-var plain = map[string]*Family{"journal.batches": batches, "journal.changes": changes, "journal.doubts": doubts}
+var plain = map[string]*Family{"journal.batches": batches, "journal.changes": changes, "journal.doubts": doubts,
+	"restart.swapped": swapped}
 
 // spans lists the distributions that have a family, by the start of their names. The rest of a name is the label.
 var spans = []struct {
@@ -110,7 +113,8 @@ var (
 		names("limit.", "waiting", "bytes", "uids", "submits"),
 		names("", "host.panics", "scheduler.damaged", "scheduler.quarantined"),
 	)
-	countsOfRestarts = names("restart.class.", "user", "out-of-memory", "unknown", "timeout")
+	countsOfRestarts = append(names("restart.class.", "user", "out-of-memory", "unknown", "timeout", "node", "gpu"),
+		"restart.swapped")
 	countsOfFailures = names("verdict.", "user.member failed", "out-of-memory.member failed", "unknown.member failed",
 		"node.machine lost", "gpu.gpu fault")
 	countsOfSaves = slices.Concat(

@@ -152,8 +152,9 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Mount", "source target read_only", "", ""},
 	{"StopSpec", "signal grace_ms", "", ""},
 	{"WarnSpec", "signal ahead_ms", "", ""},
-	{"RestartSpec", "limit backoff_ms never in_place in_place_grace_ms", "", ""},
-	{"Inherited", "from generation cause rank", "", ""},
+	{"RestartSpec", "limit backoff_ms never in_place in_place_grace_ms swap_wait_ms", "", ""},
+	{"Inherited", "from generation cause rank fresh swapped", "", ""},
+	{"Swapped", "node by", "", ""},
 	{"Script", "name digest size_bytes args text", "", ""},
 	{"Gpu", "id type memory_bytes bus_id minor declared fabric_domain", "", ""},
 }

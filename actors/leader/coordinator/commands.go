@@ -6,6 +6,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
 )
 
 // This file owns the commands that a Coordinator sends and repeats. Every node that lags behind gets the phase's
@@ -81,6 +82,25 @@ func (c *Coordinator) reserve(w *party) *messages.Reserve {
 // heir reports whether the attempt continues another one in place.
 func (c *Coordinator) heir() bool { return c.plan.Inherited != nil }
 
+// keepPlaces makes the kept nodes of the attempt before count as reserved, with the same grants. They are not asked,
+// because they keep the resources until COMMIT passes them on.
+func (c *Coordinator) keepPlaces() {
+	for _, p := range c.plan.Before.GetPlaces() {
+		w := c.at[topology.NodeID(p.Node)]
+		if w == nil || !w.Kept {
+			continue
+		}
+		if w.stage == stageAsked {
+			c.move(w, stageReserved)
+			w.address = p.Address
+		}
+		if p.Rank == 0 {
+			w.port = c.plan.Meet
+		}
+		w.grants = append(w.grants, p.Grant)
+	}
+}
+
 // meet returns the rendezvous. If an earlier leader committed the attempt, it comes from COMMIT.
 func (c *Coordinator) meet() *messages.Rendezvous {
 	if c.plan.Resumed != nil {
@@ -94,6 +114,11 @@ func (c *Coordinator) meet() *messages.Rendezvous {
 func (c *Coordinator) abort(ctx actor.Context, event string) {
 	c.become(event, coordinatorAborting)
 	ctx.Send(c.job, protocol.Aborted{Token: c.plan.Token})
+	for _, w := range c.parties {
+		if w.Kept {
+			c.move(w, stageAborted) // it was not asked, and keeps the resources for another heir
+		}
+	}
 	// A reservation expires at its TTL, counted from a Reserve that was sent no later than now.
 	c.enter(ctx, c.p.Constants.ReservationTTL+c.p.Constants.DecisionMargin)
 	c.abortedAll(ctx)

@@ -84,6 +84,7 @@ func New(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan
 		c.parties[i], c.at[t.Node] = &all[i], &all[i]
 	}
 	c.reached[stageAsked] = len(all)
+	c.keepPlaces()
 	c.allowance = allowanceOf(&plan)
 	return c
 }

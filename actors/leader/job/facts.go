@@ -169,14 +169,12 @@ func (j *Job) newlyGone(touched []*messages.AttemptRecord) []goneAt {
 // forgetAt allows a node to drop exits that are on disk here, and reports to the Scheduler that the attempt holds
 // nothing there.
 func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.NodeID) {
-	for _, p := range a.Places {
-		if p.Node == string(n) && p.Exit == nil {
-			return
-		}
+	if !isGone(a, n) {
+		return
 	}
 	s := j.contacts[n]
 	token := messages.FromToken(a.Token)
-	if s.keeps == token && j.keepsExits(a) {
+	if s.keeps == token && j.keepsExits(a, n) {
 		return
 	}
 	version := s.version
@@ -226,7 +224,7 @@ func (j *Job) stopAt(ctx actor.Context, a *messages.AttemptRecord, n topology.No
 		ctx.Request(j.p.Peers.Node(n), &messages.Stop{
 			Order: j.order(messages.FromToken(a.Token), n, s), Cause: causeToldTo(s, a.End.Cause),
 			Signal: j.rec.Spec.GetStop().GetSignal(), GraceMs: j.graceOf(a).Milliseconds(),
-			HoldMs: j.holdLeft(a),
+			HoldMs: j.holdLeft(a, n),
 		})
 	}
 	return true
@@ -286,7 +284,8 @@ func (j *Job) sightUnknown(ctx actor.Context, m protocol.Sighted, s *contact) {
 		return // the attempt before COMMIT: its Coordinator handles it
 	}
 	switch {
-	case m.Allocation.Held && j.att.GetEnd() == nil && m.Token == messages.FromToken(j.att.GetInherited().GetFrom()):
+	case m.Allocation.Held && j.att.GetEnd() == nil && m.Token == messages.FromToken(j.att.GetInherited().GetFrom()) &&
+		slices.Contains(nodesOf(j.att), m.Node):
 		// The heir's Commit is on its way.
 	case m.Allocation.State == messages.SliceState_SLICE_STATE_RESERVED:
 		ctx.Request(j.p.Peers.Node(m.Node), &messages.Abort{Order: j.order(m.Token, m.Node, s)})

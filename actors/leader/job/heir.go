@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -22,6 +23,7 @@ import (
 // These are the prefixes of the figures of restarts in place. They never decide anything.
 const (
 	CountRestarted = "restart.class."    // the class of the failure follows
+	CountSwapped   = "restart.swapped"   // nodes
 	TookRestart    = "restart.in-place." // a step of the restart, or all of them, follows
 
 	stepStopping, stepStarting, stepAll = messages.PhaseStopping, messages.PhaseStarting, "all"
@@ -35,6 +37,9 @@ type heirship struct {
 	asked  bool
 	barred bool
 	next   *protocol.Heir        // the Scheduler's answer
+	places *protocol.Granted     // of a swap whose new nodes have reserved
+	gone   []string              // the nodes for which the Scheduler seeks others
+	fenced actors.Instant        // end of the wait for tasks on lost nodes for which there is a timer
 	class  messages.FailureClass // of the failure, in the last draft
 }
 
@@ -47,31 +52,37 @@ type heirDue struct {
 // holdFor returns how long the nodes of an attempt keep its resources for an heir. It returns 0 if the next attempt
 // must be placed again, or if there is none.
 func (j *Job) holdFor(rec *messages.JobRecord, a *messages.AttemptRecord, end *messages.End) time.Duration {
-	if !rec.Spec.GetRestart().GetInPlace() || end.Cause != messages.Cause_CAUSE_MEMBER_FAILED || a.StartedUnixMs == 0 ||
-		rec.Cancel != nil || j.kept() || a.Pending != nil || !j.allKeep(a) {
+	if !rec.Spec.GetRestart().GetInPlace() || a.StartedUnixMs == 0 || rec.Cancel != nil || j.kept() ||
+		a.Pending != nil || !j.mayKeep(a, end) {
 		return 0
-	}
-	switch a.Verdict.GetClass() {
-	case messages.FailureClass_FAILURE_CLASS_NODE, messages.FailureClass_FAILURE_CLASS_GPU,
-		messages.FailureClass_FAILURE_CLASS_NETWORK, messages.FailureClass_FAILURE_CLASS_STORAGE:
-		return 0 // other nodes may be better
 	}
 	switch {
-	case a.Verdict.GetRepeated(), charged(a) && rec.Failures >= rec.Spec.GetRestart().GetLimit(),
-		!charged(a) && int(rec.InfraRestarts) >= j.p.Constants.InfraRestarts:
+	case a.Verdict.GetRepeated(), failedItself(a, end) && rec.Failures >= rec.Spec.GetRestart().GetLimit(),
+		!failedItself(a, end) && int(rec.InfraRestarts) >= j.p.Constants.InfraRestarts:
 		return 0
 	}
-	return j.heirDelay(rec, a, end) + j.p.Constants.InPlaceHold
+	return j.heirDelay(rec, a, end) + j.swapTime(rec, a, end) + j.p.Constants.InPlaceHold
 }
 
-// allKeep reports whether every node of an attempt answers, and has an agent that can keep resources.
-func (j *Job) allKeep(a *messages.AttemptRecord) bool {
-	for _, p := range a.Places {
-		if c := j.contacts[topology.NodeID(p.Node)]; !c.up || c.vocabulary < messages.VocabularyInPlace {
-			return false
+// failedItself reports whether the end of an attempt counts against the job's own limit of restarts.
+func failedItself(a *messages.AttemptRecord, end *messages.End) bool {
+	return end.GetCause() == messages.Cause_CAUSE_MEMBER_FAILED && charged(a)
+}
+
+// mayKeep reports whether the nodes of an attempt may keep its resources: all of them, or the rest if others can be
+// replaced.
+func (j *Job) mayKeep(a *messages.AttemptRecord, end *messages.End) bool {
+	if end.Cause != messages.Cause_CAUSE_MEMBER_FAILED && !replaces(end.Cause) {
+		return false
+	}
+	kept, all := 0, 0
+	for _, n := range nodesOf(a) {
+		all++
+		if c := j.contacts[n]; c.up && c.vocabulary >= messages.VocabularyInPlace && !leaves(a, end, n) {
+			kept++
 		}
 	}
-	return true
+	return kept == all || kept > 0 && maySwap(a)
 }
 
 // heirDelay returns the pause before an heir. The first restart is immediate. A further one that comes soon after the
@@ -103,18 +114,29 @@ func (j *Job) expectHeir(ctx actor.Context) {
 		ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.heir.from, Spec: j.rec.Spec,
 			Starts: now.Plus(actors.Millis(j.att.End.HoldMs) + protocol.UntilBarrier(j.rec.Spec, &j.p.Constants))})
 	}
-	if delay > 0 { // a node whose tasks all ended by themselves does not know of the delay
-		for _, t := range j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.att)}).Targets {
-			j.stopAt(ctx, j.att, t.Node)
-		}
+	if delay > 0 {
+		j.holdOn(ctx)
 	}
 	j.p.Clock.After(delay, ctx.Self(), heirDue{From: j.heir.from})
-	j.p.Clock.After(actors.Millis(j.att.End.HoldMs), ctx.Self(), heirDue{j.heir.from, true})
+	over := actors.Millis(j.att.End.HoldMs)
+	if hold := j.p.Constants.InPlaceHold; over > delay+hold { // the nodes still keep the resources then
+		over -= hold
+	}
+	j.p.Clock.After(over, ctx.Self(), heirDue{j.heir.from, true})
+}
+
+// holdOn tells the nodes how long they keep the resources. A node whose tasks all ended by themselves has got no Stop.
+func (j *Job) holdOn(ctx actor.Context) {
+	for _, n := range nodesOf(j.att) {
+		if j.contacts[n].keeps == j.heir.from {
+			j.stopAt(ctx, j.att, n)
+		}
+	}
 }
 
 // holdLeft returns how long a Stop asks a node to keep the resources of an ended attempt.
-func (j *Job) holdLeft(a *messages.AttemptRecord) int64 {
-	if j.heir.barred || j.heir.from.IsZero() || j.heir.from != messages.FromToken(a.Token) {
+func (j *Job) holdLeft(a *messages.AttemptRecord, n topology.NodeID) int64 {
+	if j.heir.barred || leaves(a, a.End, n) || j.heir.from.IsZero() || j.heir.from != messages.FromToken(a.Token) {
 		return 0
 	}
 	return a.End.GetHoldMs()
@@ -133,22 +155,31 @@ func (j *Job) onHeirDue(ctx actor.Context, m heirDue) {
 
 // barHeir gives up a restart in place. The attempt is closed as usual.
 func (j *Job) barHeir(ctx actor.Context) {
-	if !j.heir.from.IsZero() && !j.heir.barred && j.heir.next == nil {
-		j.heir.barred = true
-		j.advance(ctx)
+	if j.heir.from.IsZero() || j.heir.barred || j.heir.next != nil && !j.heirOpen() {
+		return
 	}
+	j.dropHeir(ctx)
+	j.heir.barred = true
+	j.advance(ctx)
 }
 
 // noteKept notes whether a node keeps the resources of an ended attempt.
 func (j *Job) noteKept(ctx actor.Context, t topology.Token, n topology.NodeID, kept bool, port int32) {
 	c := j.contacts[n]
+	had := c.keeps == t
 	switch {
 	case kept:
 		c.keeps, c.port = t, port
 	case c.keeps == t:
 		c.keeps, c.port = topology.Token{}, 0
 	}
-	if !kept && t == j.heir.from {
+	switch {
+	case kept || t != j.heir.from:
+	case maySwap(j.att):
+		if had {
+			j.dropHeir(ctx)
+		}
+	default:
 		j.barHeir(ctx)
 	}
 }
@@ -158,51 +189,74 @@ func (j *Job) noteKept(ctx actor.Context, t topology.Token, n topology.NodeID, k
 func (j *Job) awaitsHeir(d *draft) bool {
 	h, token := &j.heir, messages.FromToken(d.att.Token)
 	if d.att.End.GetHoldMs() == 0 || !d.ended && (h.barred || h.from != token) || d.rec.Cancel != nil ||
-		j.kept() || j.beginsIn() > 0 || j.limitFrom != 0 && j.timeIsUp() {
+		j.kept() || j.beginsIn() > 0 || j.limitFrom != 0 && j.timeIsUp() || finishedByItself(d.att) {
 		return false
 	}
-	for _, p := range d.att.Places {
-		if c := j.contacts[topology.NodeID(p.Node)]; !c.up || c.incarnation != nil && c.keeps != token {
+	kept := 0
+	for _, n := range nodesOf(d.att) {
+		switch c := j.contacts[n]; {
+		case c.up && (c.incarnation == nil || c.keeps == token):
+			kept++
+		case !maySwap(d.att):
 			return false
 		}
 	}
-	return true
+	return kept > 0
 }
 
-// askHeir requests an heir from the Scheduler after the delay, if all nodes keep the resources.
+// askHeir requests an heir from the Scheduler after the delay, if every reachable node has confirmed all exits.
 func (j *Job) askHeir(ctx actor.Context) {
 	h := &j.heir
-	if h.from.IsZero() || h.asked || h.barred || !j.states.In(jobStopping) || j.p.Clock.Now() < h.due {
+	if h.from.IsZero() || h.asked || h.barred || !j.states.In(jobStopping) || j.p.Clock.Now() < h.due ||
+		j.owesReachable() || j.fences(ctx) {
 		return
 	}
-	for _, p := range j.att.Places {
-		if j.contacts[topology.NodeID(p.Node)].keeps != h.from || p.Exit == nil {
+	h.gone = nil
+	asks := protocol.Inherit{Job: j.id, From: h.from, Swaps: maySwap(j.att)}
+	for _, t := range j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.att)}).Targets {
+		switch c := j.contacts[t.Node]; {
+		case c.up && (c.incarnation == nil || !isGone(j.att, t.Node)):
 			return
+		case c.up && c.keeps == h.from:
+			asks.Kept = append(asks.Kept, t)
+		case !asks.Swaps:
+			return
+		default:
+			asks.Gone = append(asks.Gone, t)
+			h.gone = append(h.gone, string(t.Node))
 		}
 	}
-	h.asked = true
-	targets := j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.att)}).Targets
-	ctx.Send(j.peers.Scheduler, protocol.Inherit{Job: j.id, From: h.from, Targets: targets})
+	if len(asks.Kept) > 0 {
+		h.asked = true
+		ctx.Send(j.peers.Scheduler, asks)
+		if len(h.gone) > 0 {
+			j.holdOn(ctx)
+			j.show(ctx)
+		}
+	}
 }
 
 func (j *Job) onHeir(ctx actor.Context, m protocol.Heir) {
-	switch {
+	switch h := &j.heir; {
 	case m.Token.IsZero():
-		if m.From == j.heir.from {
+		if m.From == h.from {
 			j.barHeir(ctx)
 		}
-	case m.From == j.heir.from && j.states.In(jobStopping) && !j.heir.barred && j.heir.next == nil:
-		j.met, j.heir.next = m.Token, &m
+	case m.From == h.from && j.states.In(jobStopping) && !h.barred && h.next == nil && h.asked:
+		h.next = &m
+		if len(m.Targets) > 0 {
+			j.swap(ctx)
+		}
 		j.advance(ctx)
 	default:
-		j.declineHeir(ctx, m.Token)
+		j.declineHeir(ctx, m)
 	}
 }
 
-// declineHeir returns the claim of an heir that will not be committed.
-func (j *Job) declineHeir(ctx actor.Context, t topology.Token) {
-	ctx.Send(j.peers.Scheduler, protocol.Declined{Token: t,
-		Targets: j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.last)}).Targets})
+// declineHeir returns the claims of an heir that will not be committed.
+func (j *Job) declineHeir(ctx actor.Context, m protocol.Heir) {
+	ctx.Send(j.peers.Scheduler, protocol.Declined{Token: m.Token, Targets: slices.DeleteFunc(m.Targets,
+		func(t protocol.Target) bool { return t.Kept })})
 }
 
 // draftHeir adds COMMIT of the heir to a write. The ended attempt is closed with it: the failure counts as usual.
@@ -216,7 +270,7 @@ func (j *Job) draftHeir(d *draft) {
 		d.rec.LastFailure, j.heir.class = v.Brief(), v.Class
 	}
 	d.rec.RanMs += a.End.RanMs
-	if charged(a) {
+	if failedItself(a, a.End) {
 		d.rec.Failures++
 	} else {
 		d.rec.InfraRestarts++
@@ -225,12 +279,15 @@ func (j *Job) draftHeir(d *draft) {
 	d.rec.Attempt = messages.ToToken(j.heir.next.Token)
 	d.rec.Runs++
 	d.rec.NotBeforeUnixMs = 0
+	places, meet := placesOfHeir(a), j.meetingOfHeir(a)
+	if j.heir.places != nil {
+		places, meet = j.heir.places.Places, j.heir.places.Meet
+		d.owed = append(d.owed, a) // settleOwed drops it if nothing is unconfirmed
+	}
 	next := &messages.AttemptRecord{
-		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs, Places: placesOfHeir(a),
-		Rendezvous: j.meetingOfHeir(a), CommittedUnixMs: j.p.Clock.WallMs(), Inherited: &messages.Inherited{
-			From: a.Token, Generation: a.Inherited.GetGeneration() + 1, Cause: a.End.Detail, Rank: a.End.Rank,
-		}, InPlaceMs: wholeMs(now.Since(j.limitFrom)), QuickRestarts: 1,
-		StoppingMs: wholeMs(now.Since(j.heir.ended)),
+		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs, Places: places,
+		Rendezvous: meet, CommittedUnixMs: j.p.Clock.WallMs(), Inherited: j.inherits(a),
+		InPlaceMs: wholeMs(now.Since(j.limitFrom)), QuickRestarts: 1, StoppingMs: wholeMs(now.Since(j.heir.ended)),
 	}
 	if actors.Millis(a.End.RanMs) < j.p.Constants.InPlaceQuick {
 		next.QuickRestarts += a.QuickRestarts
@@ -253,17 +310,27 @@ func placesOfHeir(a *messages.AttemptRecord) []*messages.Place {
 // is ignored.
 func (j *Job) meetingOfHeir(a *messages.AttemptRecord) *messages.Rendezvous {
 	meet := actors.CopyOf(a.Rendezvous)
-	if port := j.contacts[topology.NodeID(a.Places[0].Node)].port; port >= 1 && port <= 65_535 {
-		meet.Port = port
-	}
+	meet.Port = j.portOfHeir(a)
 	return meet
+}
+
+// portOfHeir returns the port for rank 0 on the node that it keeps.
+func (j *Job) portOfHeir(a *messages.AttemptRecord) int32 {
+	if port := j.contacts[topology.NodeID(a.Places[0].Node)].port; port >= 1 && port <= 65_535 {
+		return port
+	}
+	return a.Rendezvous.GetPort()
 }
 
 // afterHeir brings an heir whose COMMIT is on disk to its barrier. The time limit counts on from the first attempt in
 // this place.
-func (j *Job) afterHeir(ctx actor.Context) {
-	j.placeFrom = j.limitFrom
+func (j *Job) afterHeir(ctx actor.Context, was *messages.AttemptRecord) {
+	j.placeFrom, j.met = j.limitFrom, messages.FromToken(j.att.Token)
+	swapped := j.heir.places != nil
 	j.p.Host.Count(CountRestarted+verdict.Word(j.heir.class), 1)
+	if n := len(j.att.Inherited.Swapped); n > 0 {
+		j.p.Host.Count(CountSwapped, int64(n))
+	}
 	j.p.Host.Took(TookRestart+stepStopping, actors.Millis(j.att.StoppingMs))
 	j.restartFrom, j.decided = j.heir.ended, j.p.Clock.Now()
 	j.heir = heirship{}
@@ -272,7 +339,12 @@ func (j *Job) afterHeir(ctx actor.Context) {
 	j.states.Become("inherited", jobStarting)
 	log := actors.About(j.p.Log, actors.FieldAttempt, messages.FromToken(j.att.Token).String)
 	log.Info("Job %s restarts in place on Nodes [%s]", j.id, nodeList(j.att))
-	j.coordinate(ctx, j.planOf(j.att))
+	j.passOn(ctx, was)
+	if swapped {
+		ctx.Send(j.coordinator, protocol.Decided{})
+	} else {
+		j.coordinate(ctx, j.planOf(j.att))
+	}
 	j.armTimeLimit(ctx, j.limitFrom)
 	if m := j.moved; m != nil {
 		j.moved = nil
@@ -290,27 +362,30 @@ func (j *Job) tookRestart(now actors.Instant) {
 	j.restartFrom = 0
 }
 
-// stopHeir gives up a restart in place because of a drain, a faulty device or a preemption. An heir whose COMMIT is on
-// its way to disk ends at once.
+// stopHeir gives up a restart in place because of a preemption, or of a drain or a faulty device if the node cannot be
+// replaced. An heir whose COMMIT is on its way to disk ends at once.
 func (j *Job) stopHeir(ctx actor.Context, m protocol.MoveOff) {
-	j.moved = &m
-	j.barHeir(ctx)
+	switch {
+	case j.heir.next != nil && !j.heirOpen():
+		j.moved = &m
+	case m.Node != "" && maySwap(j.att):
+		j.dropHeir(ctx)
+		j.advance(ctx)
+	default:
+		j.barHeir(ctx)
+	}
 }
 
 // closeHeirless tells the nodes and the Scheduler that an attempt for which resources were kept is closed.
 func (j *Job) closeHeirless(ctx actor.Context, a *messages.AttemptRecord) {
-	if next := j.heir.next; next != nil {
-		j.declineHeir(ctx, next.Token)
-	}
+	j.dropHeir(ctx)
 	if a.GetEnd().GetHoldMs() > 0 {
 		ctx.Send(j.peers.Scheduler, protocol.Heirless{Job: j.id, Token: messages.FromToken(a.Token),
 			Ran: actors.Millis(a.InPlaceMs + a.End.RanMs)})
 	}
-	last := ""
-	for _, p := range a.Places {
-		if p.Node != last && j.inPlace(a) {
-			last = p.Node
-			j.forgetAt(ctx, a, topology.NodeID(p.Node))
+	if j.inPlace(a) {
+		for _, n := range nodesOf(a) {
+			j.forgetAt(ctx, a, n)
 		}
 	}
 	j.heir = heirship{}
@@ -323,12 +398,13 @@ func (j *Job) inPlace(a *messages.AttemptRecord) bool {
 
 // keepsExits reports whether a node must not forget its part of an attempt yet: the attempt is open, or its heir takes
 // the resources over.
-func (j *Job) keepsExits(a *messages.AttemptRecord) bool {
+func (j *Job) keepsExits(a *messages.AttemptRecord, n topology.NodeID) bool {
 	if j.att == nil || !j.rec.Spec.GetRestart().GetInPlace() {
 		return false
 	}
 	t := messages.FromToken(a.Token)
-	return t == messages.FromToken(j.att.Token) && j.inPlace(j.att) || t == messages.FromToken(j.att.Inherited.GetFrom())
+	return t == messages.FromToken(j.att.Token) && j.inPlace(j.att) ||
+		t == messages.FromToken(j.att.Inherited.GetFrom()) && slices.Contains(nodesOf(j.att), n)
 }
 
 // countedFrom returns the moment from which the time limit of an attempt counts: its own barrier, or that of the first

@@ -357,6 +357,11 @@ func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 }
 
 func (j *Job) onGranted(ctx actor.Context, m protocol.Granted) {
+	if j.isSwap(m.Token) {
+		j.heir.places = &m
+		j.advance(ctx)
+		return
+	}
 	if !j.states.In(jobReserving) || m.Token != j.token {
 		return
 	}
@@ -387,6 +392,12 @@ func (j *Job) halt(ctx actor.Context) {
 }
 
 func (j *Job) onAborted(ctx actor.Context, m protocol.Aborted) {
+	if j.isSwap(m.Token) {
+		j.coordinator = nil
+		j.dropHeir(ctx)
+		j.advance(ctx)
+		return
+	}
 	if !j.states.In(jobReserving) || m.Token != j.token {
 		return
 	}
@@ -462,6 +473,7 @@ func (j *Job) show(ctx actor.Context) {
 	if j.states.In(jobQueued) {
 		status.Because(j.lacking())
 	}
+	j.showLack(status)
 	if j.rec.State.Terminal() {
 		status.Reason = j.rec.Outcome
 	} else if j.unwritten != "" {

@@ -73,7 +73,7 @@ func (j *Job) backOff() {
 // record shows.
 func (j *Job) graceOf(a *messages.AttemptRecord) time.Duration {
 	grace := actors.GraceOf(j.rec.Spec, j.p.Constants)
-	if a.End.GetHoldMs() > 0 {
+	if a.End.GetHoldMs() > 0 && a.End.Cause != messages.Cause_CAUSE_DRAINED {
 		if own := actors.Millis(j.rec.Spec.GetRestart().GetInPlaceGraceMs()); own > 0 {
 			return own
 		}

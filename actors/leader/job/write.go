@@ -42,6 +42,7 @@ func (j *Job) advance(ctx actor.Context) {
 	if j.decide != nil && j.mayNotCommit() {
 		j.withdraw(ctx)
 	}
+	j.reviewHeir(ctx)
 	j.answerTooLate(ctx)
 	d := j.compose()
 	if !d.dirty {
@@ -88,7 +89,7 @@ func (j *Job) compose() draft {
 	switch {
 	case j.decide != nil:
 		j.draftCommit(&d)
-	case j.heir.next != nil && d.att != nil && j.awaitsHeir(&d):
+	case j.heirReady() && d.att != nil && j.awaitsHeir(&d):
 		j.draftHeir(&d)
 	case d.att != nil:
 		j.draftSaved(&d)
@@ -303,7 +304,7 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	if limited && j.counting() {
 		j.armTimeLimit(ctx, j.limitFrom)
 	}
-	if saves {
+	if saves && !j.states.In(jobStopping) {
 		j.foretell(ctx, 0)
 	}
 	if respecified && j.states.In(jobReserving, jobDeciding, jobStarting, jobRunning) {
@@ -323,7 +324,7 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	}
 	switch {
 	case d.committed && j.att.Inherited != nil:
-		j.afterHeir(ctx)
+		j.afterHeir(ctx, was)
 	case d.committed:
 		j.afterCommit(ctx)
 	case d.closed:

@@ -7,20 +7,33 @@ import (
 )
 
 // This file owns the messages between a Job and the Scheduler about a restart in place. The nodes keep the resources of
-// an ended attempt for its heir, which is the next attempt of the job on the same nodes.
+// an ended attempt for its heir, which is the next attempt of the job on the same nodes. In a swap, other nodes replace
+// the nodes that are lost or must not be used again.
 
 type (
-	// Inherit asks for the token of an heir. All nodes of the ended attempt keep its resources. Job → Scheduler.
+	// Inherit asks for the token of an heir. Job → Scheduler, answered by Heir.
 	Inherit struct {
-		Job     topology.JobID
-		From    topology.Token // the ended attempt
-		Targets []Target       // its nodes
+		Job   topology.JobID
+		From  topology.Token // the ended attempt
+		Kept  []Target       // its nodes that keep its resources
+		Gone  []Target       // its other nodes, which must be replaced
+		Swaps bool           // nodes may be replaced
 	}
-	// Heir allows an heir. Without a token it refuses one, because a node must not be used again. Scheduler → Job.
+	// Heir allows an heir. Without a token it refuses one, because a node must not be used again. If nodes are replaced,
+	// it has all targets of the heir, and the new nodes are claimed. Scheduler → Job.
 	Heir struct {
-		From  topology.Token
-		Token topology.Token
-		Why   string // why there is none
+		From    topology.Token
+		Token   topology.Token
+		Targets []Target // none: the nodes of the attempt before
+		Why     string   // why there is none
+	}
+	// Inherited reports that COMMIT of an heir is on disk: it takes over what the attempt before holds on these nodes.
+	// Job → Scheduler.
+	Inherited struct {
+		Job     topology.JobID
+		From    topology.Token
+		Token   topology.Token
+		Targets []Target
 	}
 	// Heirless reports that an ended attempt whose resources were kept has no heir. The resources become free.
 	// Job → Scheduler.

@@ -76,8 +76,12 @@ type AttemptPlan struct {
 	// Resumed holds the attempt's record if an earlier leader wrote COMMIT. Members whose end is on disk are not among the
 	// Targets.
 	Resumed *messages.AttemptRecord
-	// Inherited is set if the attempt continues another one in place. Its COMMIT is on disk then.
+	// Inherited is set if the attempt continues another one in place.
 	Inherited *messages.Inherited
+	// Before is the attempt before, if nodes of it are replaced. The others keep their places. Meet is the port for rank 0
+	// on its node, if that node is kept.
+	Before *messages.AttemptRecord
+	Meet   int32
 }
 
 // Foreseen reports known facts about the end of an attempt. Job → Scheduler, and Coordinator → Scheduler for a

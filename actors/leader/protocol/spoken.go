@@ -90,6 +90,7 @@ type Target struct {
 	DespiteUnhealthy bool
 	Announced        *messages.Announcement // of that incarnation
 	Members          []*messages.Member     // in rank order
+	Kept             bool                   // it keeps the resources of the attempt before
 }
 
 // These messages pass between the Scheduler and a Job.

@@ -13,39 +13,57 @@ import (
 
 // This file owns the Scheduler's part of a restart in place. The next attempt of a job takes over the resources that
 // its nodes keep. For the planner, it is the same run with another token: it has the same end, and no capacity becomes
-// free or is claimed.
+// free or is claimed, except for nodes that replace others (swaps.go).
 
-// onInherit gives a job the token of an heir, unless one of the nodes must not be used any more.
+// onInherit gives a job the token of an heir, or replaces nodes that must not be used any more.
 func (s *Scheduler) onInherit(ctx actor.Context, m protocol.Inherit) {
 	e := s.jobs[m.Job]
 	if e == nil || e.remakes {
 		return
 	}
-	if why := s.barsHeir(m.Targets); why != "" {
-		ctx.Send(e.pid, protocol.Heir{From: m.From, Why: why})
+	s.dropSwap(m.Job)
+	if len(m.Gone) == 0 && s.barsHeir(m.Kept) == "" {
+		ctx.Send(e.pid, protocol.Heir{From: m.From, Token: s.newToken()})
 		return
 	}
-	next := s.newToken()
-	e.offered = next
+	if !m.Swaps {
+		ctx.Send(e.pid, protocol.Heir{From: m.From, Why: s.barsHeir(m.Kept)})
+		return
+	}
+	s.swaps = append(s.swaps, m)
+	s.plan(ctx)
+}
+
+// onInherited makes the heir the tenant of the nodes that its job had before.
+func (s *Scheduler) onInherited(ctx actor.Context, m protocol.Inherited) {
+	e := s.jobs[m.Job]
+	if e == nil || e.remakes {
+		return
+	}
+	e.offered = m.Token
 	r := e.run
 	if r == nil || r.token != m.From {
-		s.newRun(e, &run{token: next, nodes: nodesOf(m.Targets, targetNode), spec: e.rec.Spec})
-	} else {
-		r.token, r.kept = next, false
-		s.foresee(e)
+		s.newRun(e, &run{token: m.Token, spec: e.rec.Spec})
+		r = e.run
 	}
-	who := s.tenant(e.id, next)
+	r.token, r.kept, r.nodes = m.Token, false, nodesOf(m.Targets, targetNode)
+	s.foresee(e)
+	who := s.tenant(e.id, m.Token)
 	for _, t := range m.Targets {
 		node := s.machines[t.Node]
-		var amounts []topology.Resources
-		for _, member := range t.Members {
-			amounts = append(amounts, messages.FromResources(member.Amount))
+		if node == nil || !t.Kept {
+			continue
 		}
-		node.room.Inherit(m.From, &who, amounts...)
+		node.room.Inherit(m.From, &who, amountsOf(&t)...)
 		s.endsChanged(node)
 	}
-	ctx.Send(e.pid, protocol.Heir{From: m.From, Token: next})
-	s.doubtLater(ctx, protocol.Claim{Job: e.id, Token: next, Targets: m.Targets})
+}
+
+func amountsOf(t *protocol.Target) (amounts []topology.Resources) {
+	for _, member := range t.Members {
+		amounts = append(amounts, messages.FromResources(member.Amount))
+	}
+	return amounts
 }
 
 // isKept reports whether the nodes of a job's ended attempt may keep its resources.
@@ -56,6 +74,7 @@ func isKept(rec *messages.JobRecord, a *messages.AttemptRecord) bool {
 
 // onHeirless records that the resources of an ended attempt become free.
 func (s *lookahead) onHeirless(ctx actor.Context, m protocol.Heirless) {
+	s.dropSwap(m.Job)
 	e := s.jobs[m.Job]
 	if e == nil {
 		return
@@ -73,16 +92,24 @@ func targetNode(t *protocol.Target) topology.NodeID { return t.Node }
 // barsHeir returns why one of the nodes must not be used again. It returns the empty string if all may be.
 func (s *nodeTable) barsHeir(targets []protocol.Target) string {
 	for _, t := range targets {
-		switch m, n := s.machines[t.Node], t.Node; {
-		case m == nil || !m.up:
-			return fmt.Sprintf("%s does not answer", n)
-		case m.record.GetDrained() != nil:
-			return fmt.Sprintf("%s is drained", n)
-		case len(m.ledger.GetWithdrawnGpus()) > 0:
-			return fmt.Sprintf("%s has a faulty GPU", n)
-		case m.ledger.GetUnwell() != "" || m.ledger.GetTrouble() != "":
-			return fmt.Sprintf("%s is unhealthy", n)
+		if why := s.barsAgain(t.Node); why != "" {
+			return why
 		}
+	}
+	return ""
+}
+
+// barsAgain returns why a node must not be used again, or the empty string.
+func (s *nodeTable) barsAgain(n topology.NodeID) string {
+	switch m := s.machines[n]; {
+	case m == nil || !m.up:
+		return fmt.Sprintf("%s does not answer", n)
+	case m.record.GetDrained() != nil:
+		return fmt.Sprintf("%s is drained", n)
+	case len(m.ledger.GetWithdrawnGpus()) > 0:
+		return fmt.Sprintf("%s has a faulty GPU", n)
+	case m.ledger.GetUnwell() != "" || m.ledger.GetTrouble() != "":
+		return fmt.Sprintf("%s is unhealthy", n)
 	}
 	return ""
 }

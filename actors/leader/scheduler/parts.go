@@ -109,6 +109,7 @@ type planning struct {
 	planner policy.Planner
 	planDue bool           // a pass is requested
 	wakeAt  actors.Instant // timer for the end of a waiting job's topology wait
+	swaps   swaps
 }
 
 // lookahead knows the expected ends of running attempts (foresight.go).

@@ -17,7 +17,7 @@ import (
 
 // plan requests a pass. Several requests cause one pass, which runs after the messages that are already in the mailbox.
 func (s *planning) plan(ctx actor.Context) {
-	if !s.planDue && s.states.In(schedulerLeading) && s.queue.Len() > 0 {
+	if !s.planDue && s.states.In(schedulerLeading) && (s.queue.Len() > 0 || len(s.swaps) > 0) {
 		s.planDue = true
 		ctx.Send(ctx.Self(), PlanNow{})
 	}
@@ -25,6 +25,7 @@ func (s *planning) plan(ctx actor.Context) {
 
 func (s *Scheduler) onPlan(ctx actor.Context) {
 	s.planDue = false
+	s.placeSwaps(ctx)
 	if s.p.Ahead == nil {
 		s.pass(ctx)
 	} else {
@@ -108,11 +109,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		m := s.machines[slot.Node]
 		last := len(told.Targets) - 1
 		if last < 0 || told.Targets[last].Node != slot.Node {
-			told.Targets = append(told.Targets, protocol.Target{
-				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
-				Rack: m.finest, DespiteUnhealthy: m.health == healthExcused,
-				Announced: m.record.Announcement,
-			})
+			told.Targets = append(told.Targets, s.target(m, nil))
 			last++
 		}
 		members[i].Rank, members[i].Amount = int32(slot.Rank), amount

@@ -20,6 +20,7 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[protocol.Declined]((*Scheduler).onDeclined),
 	actors.On[protocol.Claim]((*Scheduler).onClaim),
 	actors.On[protocol.Inherit]((*Scheduler).onInherit),
+	actors.On[protocol.Inherited]((*Scheduler).onInherited),
 	actors.On[protocol.Heirless]((*Scheduler).onHeirless),
 	actors.On[protocol.Foreseen]((*Scheduler).onForeseen),
 	actors.On[protocol.PromiseWritten]((*Scheduler).onPromiseWritten),

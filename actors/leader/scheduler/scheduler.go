@@ -208,7 +208,9 @@ func (s *evidence) lodge(e *livingJob, rec *messages.JobRecord, a *messages.Atte
 		}
 	}
 	for _, n := range nodes {
-		if m := s.machines[topology.NodeID(n)]; m != nil {
+		if m := s.machines[topology.NodeID(n)]; m != nil && a.Inherited != nil {
+			m.room.Inherit(messages.FromToken(a.Inherited.From), &who, amounts[n]...)
+		} else if m != nil {
 			m.room.Lodge(&who, amounts[n]...)
 		}
 	}

@@ -117,6 +117,8 @@ type Restart struct {
 	Backoff Amount `json:"backoff,omitempty" yaml:"backoff,omitempty"`
 	InPlace bool   `json:"inPlace,omitempty" yaml:"inPlace,omitempty"`
 	Grace   Amount `json:"grace,omitempty" yaml:"grace,omitempty"`
+
+	SwapWait Amount `json:"swapWait,omitempty" yaml:"swapWait,omitempty"`
 }
 
 // Amount is a quantity or a duration in the notation of a job file.
@@ -208,7 +210,8 @@ func Format(s *messages.JobSpec) File {
 	f.Spec.Hang = hangOf(s)
 	if t := s.GetRestart(); t != nil {
 		f.Spec.Restart = &Restart{Backoff: amount(t.GetBackoffMs(), FormatDuration), InPlace: t.GetInPlace(),
-			Grace: amount(t.GetInPlaceGraceMs(), FormatDuration)}
+			Grace:    amount(t.GetInPlaceGraceMs(), FormatDuration),
+			SwapWait: amount(t.GetSwapWaitMs(), FormatDuration)}
 		if t.GetNever() {
 			f.Spec.Restart.Limit = Never
 		} else if t.GetLimit() != 0 {

@@ -50,7 +50,7 @@ spec:
   timeLimit: 24h
   prepareTimeout: 30m
   stop: {signal: SIGTERM, grace: 60s}
-  restart: {limit: 3, backoff: 10s, inPlace: true, grace: 4s}
+  restart: {limit: 3, backoff: 10s, inPlace: true, grace: 4s, swapWait: 2m}
   lostGrace: 0s
   stopWhenLost: 0s
 `
@@ -80,8 +80,9 @@ func fullSpec() *messages.JobSpec {
 			Indices: []*messages.IndexRange{{Last: 8, Step: 2}, {First: 20, Last: 20}}, Most: 10,
 		},
 		TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
-		Stop:    &messages.StopSpec{Signal: 15, GraceMs: 60_000},
-		Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000, InPlace: true, InPlaceGraceMs: 4000},
+		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000},
+		Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000, InPlace: true, InPlaceGraceMs: 4000,
+			SwapWaitMs: 120_000},
 	}
 }
 

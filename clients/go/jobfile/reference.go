@@ -202,9 +202,11 @@ func timeTexts() []KeyText {
 			spanFormat, "0",
 			""},
 		{"spec.restart.inPlace", "After a failure of a task, the job restarts on the nodes and devices that it has, " +
-			"without waiting in the queue.", flagFormat, "false", "requires `restart.limit`"},
+			"without waiting in the queue. Other nodes replace lost ones.", flagFormat, "false", "requires `restart.limit`"},
 		{"spec.restart.grace", "Time between the stop signal and SIGKILL for the other tasks before a restart in place.",
 			spanFormat, "2s, or `stop.grace` if that is shorter", "requires `restart.inPlace`"},
+		{"spec.restart.swapWait", "How long a gang that lost a node keeps its other nodes while it waits for another one.",
+			spanFormat, "1m", "requires `restart.inPlace`; at most " + FormatDuration(messages.MaxSwapWaitMs)},
 		{"spec.lostGrace", "Time to wait for a lost node before the attempt ends.",
 			spanFormat, "0",
 			""},

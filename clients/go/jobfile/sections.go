@@ -95,6 +95,8 @@ func sections() []section {
 			}},
 			{"grace", "restart.in_place_grace_ms", readAmount(ParseDuration,
 				func(s *spec) *int64 { return &restart(s).InPlaceGraceMs })},
+			{"swapWait", "restart.swap_wait_ms", readAmount(ParseDuration,
+				func(s *spec) *int64 { return &restart(s).SwapWaitMs })},
 		}},
 	}
 }

@@ -891,6 +891,8 @@ class Inherited(Message):
     generation: int = plain("int")  # number of restarts in place before this attempt
     cause: str = plain("str")  # why the attempt before ended
     rank: int = plain("int")  # the rank that failed first, or -1
+    fresh: bool = plain("bool")  # only on a node: it replaces a node of the attempt before, and keeps nothing of it
+    swapped: List[Swapped] = many("Swapped")  # nodes of the attempt before that others replace
 
 
 @dataclass
@@ -1548,6 +1550,7 @@ class RestartSpec(Message):
     never: bool = plain("bool")  # A task never runs twice: an attempt that may have run ends the job, whatever the cause.
     in_place: bool = plain("bool")  # After a failure of a task, the next attempt starts on the same nodes. They keep the job's resources meanwhile.
     in_place_grace_ms: int = plain("long")  # grace of the other tasks when one fails; 0: the default of a restart in place
+    swap_wait_ms: int = plain("long")  # how long the rest of the gang waits for another node; 0: the default
 
 
 @dataclass
@@ -1719,6 +1722,13 @@ class Suspicion(Message):
     suspected: bool = plain("bool")  # big gangs avoid the node if they can
     backed_off_until_unix_ms: int = plain("long")  # the node gets no new work until then; 0: it is not backed off for this reason
     failures: List[NodeFailure] = many("NodeFailure")  # oldest first
+
+
+@dataclass
+class Swapped(Message):
+    """Swapped is a node that another one replaces in a restart in place."""
+    node: str = plain("str")
+    by: str = plain("str")
 
 
 @dataclass

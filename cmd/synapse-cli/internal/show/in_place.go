@@ -33,8 +33,8 @@ func inPlaceWords(a inherits) string {
 	if h == nil {
 		return ""
 	}
-	words := fmt.Sprintf("restart %d, because %s", h.GetGeneration(), h.GetCause())
-	return strings.Join(append([]string{words}, inPlaceSteps(a)...), "; ")
+	words := []string{fmt.Sprintf("restart %d, because %s", h.GetGeneration(), h.GetCause())}
+	return strings.Join(append(append(words, swapWords(h)...), inPlaceSteps(a)...), "; ")
 }
 
 // inPlaceCell returns the steps of a restart in place for a table.
@@ -42,7 +42,15 @@ func inPlaceCell(a inherits) string {
 	if a.GetInherited() == nil {
 		return "-"
 	}
-	return cmp.Or(strings.Join(inPlaceSteps(a), ", "), "yes")
+	return cmp.Or(strings.Join(append(swapWords(a.GetInherited()), inPlaceSteps(a)...), ", "), "yes")
+}
+
+// swapWords returns which nodes replaced others.
+func swapWords(h *messages.Inherited) (words []string) {
+	for _, s := range h.GetSwapped() {
+		words = append(words, fmt.Sprintf("%s replaced %s", s.By, s.Node))
+	}
+	return words
 }
 
 // inPlaceSteps returns how long each known step of a restart in place took.
@@ -63,9 +71,16 @@ type inPlaceObj struct {
 	Number      int32  `json:"number"` // of restarts in this place
 	Cause       string `json:"cause"`
 	Rank        *int32 `json:"failedRank,omitempty"`
+	Swapped     []swap `json:"swapped,omitempty"`
 	StoppingMs  int64  `json:"stoppingMs"`  // from the recorded end of the attempt before until the decision
 	PreparingMs int64  `json:"preparingMs"` // a part of startingMs
 	StartingMs  int64  `json:"startingMs"`  // from the decision until all tasks ran
+}
+
+// swap is a node that another one replaced.
+type swap struct {
+	Node string `json:"node"`
+	By   string `json:"by"`
 }
 
 func inPlaceObject(a inherits) *inPlaceObj {
@@ -75,6 +90,9 @@ func inPlaceObject(a inherits) *inPlaceObj {
 	}
 	o := &inPlaceObj{Number: h.GetGeneration(), Cause: h.GetCause(), StoppingMs: a.GetStoppingMs(),
 		PreparingMs: a.GetPreparingMs(), StartingMs: startingMs(a)}
+	for _, s := range h.GetSwapped() {
+		o.Swapped = append(o.Swapped, swap{s.Node, s.By})
+	}
 	if rank := h.GetRank(); rank >= 0 {
 		o.Rank = &rank
 	}

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file tests with real processes that another node replaces a lost one.
+
+// TestSwap ends a node with all its processes. Another node takes its rank over. The other rank finds its files again.
+func TestSwap(t *testing.T) { eachDriver(t, swap) }
+
+func swap(t *testing.T, c *cluster) {
+	c.node("n1", "r1", "--cpus", "2", "--gpus", "1")
+	lost := c.node("n2", "r1", "--cpus", "2", "--gpus", "1")
+	id := c.order(`cd "$TMPDIR"; n=$(cat count 2>/dev/null || echo 0); echo $((n + 1)) >count
+		echo "attempt $SYNAPSE_RUN of rank $SYNAPSE_RANK finds $n; generation ${SYNAPSE_GENERATION:-0}"
+		[ "$SYNAPSE_RUN" = 2 ] && exit 0
+		exec sleep 600`, "--replicas", "2", "--gpus-per-task", "1", "--cpu", "2", "--restarts", "1", "--in-place",
+		"--grace", "1s")
+	first := c.await(id, "running").GetAttempt()
+	c.node("n3", "r1", "--cpus", "2", "--gpus", "1")
+	moved := rankOn(first, "n2")
+	c.crash(lost)
+	a := c.await(id, "succeeded").GetAttempt()
+	if a.GetRun() != 2 || len(a.GetInherited().GetSwapped()) != 1 || rankOn(a, "n3") != moved ||
+		rankOn(a, "n1") != rankOn(first, "n1") {
+		t.Errorf("%v follows %v", a, first)
+	}
+	t.Logf("lost %d ms after the barrier, stopped in %d ms, prepared in %d ms, started %d ms after COMMIT",
+		first.GetEnd().GetRanMs(), a.GetStoppingMs(), a.GetPreparingMs(), a.GetStartedUnixMs()-a.GetCommittedUnixMs())
+	out := c.logs(id)
+	for _, want := range []string{"finds 1; generation 1", "finds 0; generation 1"} {
+		if c.driver != "process" {
+			break // nothing can be written to a host's root in a container
+		}
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	c.cli("describe", "job", id).wants(t, 0, "n3 replaced n2", "")
+	c.cli("history", "-o", "json").wants(t, 0, `"swapped"`, "")
+}
+
+// rankOn returns the rank of an attempt on a node, or -1.
+func rankOn(a *messages.AttemptRecord, node topology.NodeID) int32 {
+	for _, p := range a.GetPlaces() {
+		if p.Node == string(node) {
+			return p.Rank
+		}
+	}
+	return -1
+}
