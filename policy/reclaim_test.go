@@ -105,6 +105,26 @@ func TestLoanIsTold(t *testing.T) {
 	}
 }
 
+// TestYieldsAfterVictims has a gang whose queue borrows for it only while a job of the same queue runs. If that job is
+// stopped for a reclaim, the gang is within the quota of its queue. Its latest start must remain valid.
+func TestYieldsAfterVictims(t *testing.T) {
+	queues := queuesOf(gpuQuota("idle", "", 2), gpuQuota("b", "", 3))
+	x := newTheatre(t, 4, queues)
+	x.j = NewJudgement(simple(), estimate.NewCells(), stopping{x.runs, x})
+	x.j.Obey(queues)
+	x.enter(act{runs: 100_000, limit: 100_000, gang: wholes(4), queue: "b"})
+	gang := x.enter(act{at: 10, runs: 50, limit: 60, gang: wholes(3), queue: "b"})
+	x.run(900)
+	if p := x.j.firmOf(gang.id); p == nil || p.bound == topology.Never || !p.onLoan {
+		t.Fatalf("the gang needs a latest start on loan: %+v", p)
+	}
+	own := x.enter(act{at: 901, runs: 100_000, gang: wholes(2), queue: "idle"})
+	x.run(1000)
+	if x.j.firmOf(gang.id) == nil && gang.began() < 0 {
+		t.Errorf("the promise was dropped; %s began at %d, and %v were stopped", own.id, own.began(), x.victims())
+	}
+}
+
 // TestLoanChanges checks that a promise gets or loses the condition after a change of the queues, and that this is
 // recorded.
 func TestLoanChanges(t *testing.T) {

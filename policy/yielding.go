@@ -11,6 +11,7 @@ import (
 
 	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/policy/preempt"
+	"github.com/yi-json/synapse/policy/share"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -31,8 +32,25 @@ func (j *Judgement) huntThrough(h *hunting) (stops []stop, place topology.Placem
 	j.foresee(h, 1)
 	stops, place, ok = j.hunt(h, nil)
 	j.foresee(h, -1)
-	ok = ok && !slices.ContainsFunc(stops, func(s stop) bool { return s.Rule != preempt.Reclaim })
+	ok = ok && !slices.ContainsFunc(stops, func(s stop) bool { return s.Rule != preempt.Reclaim }) &&
+		j.yieldAfter(h, stops)
 	return stops, place, ok
+}
+
+// yieldAfter reports whether the promises of the guard still yield when the victims have gone. Victims of its own queue
+// may leave so much quota that a job does not borrow any more.
+func (j *Judgement) yieldAfter(h *hunting, stops []stop) bool {
+	var leave []*share.Hold
+	for i := range stops {
+		if x := j.shares.Of(stops[i].Job); x != nil {
+			leave = append(leave, x)
+		}
+	}
+	j.discount(h, 1)
+	j.shares.Count(-1, leave...)
+	defer j.discount(h, -1)
+	defer j.shares.Count(1, leave...)
+	return !slices.ContainsFunc(h.through, func(p *promise) bool { return p.firm && !j.gives(h, p) })
 }
 
 // isOnLoan reports whether the queue of a promise's job would borrow from queues that may reclaim their quotas.
