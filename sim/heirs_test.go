@@ -66,7 +66,7 @@ func TestSwapOfManyNodes(t *testing.T) {
 		Each:    &messages.Resources{MilliGpu: 8 * topology.WholeGPU},
 		Gang:    &messages.GangSpec{ReplicasMin: int32(machines), ReplicasMax: int32(machines)},
 	})
-	if !w.StepUntil(func() bool { return w.attemptOf(o).GetStartedUnixMs() != 0 }, time.Minute) {
+	if !w.StepUntil(func() bool { return w.Attempt(o).GetStartedUnixMs() != 0 }, time.Minute) {
 		t.Fatalf("the job did not start: %v", w.Stored(o))
 	}
 	var all []time.Duration
@@ -88,19 +88,11 @@ func TestSwapOfManyNodes(t *testing.T) {
 	}
 }
 
-// attemptOf returns the latest attempt of a job on disk, or nil.
-func (w *World) attemptOf(o *Order) *messages.AttemptRecord {
-	if r := w.Stored(o); r.GetAttempt() != nil {
-		return w.books.attempts[messages.FromToken(r.Attempt)]
-	}
-	return nil
-}
-
 // swapsOnce ends the power of n nodes of a running gang for a minute. It returns the time from the first Reserve to a
 // new node until the last node says that its task runs.
 func (w *World) swapsOnce(t *testing.T, o *Order, n, round int) time.Duration {
 	t.Helper()
-	before := w.attemptOf(o)
+	before := w.Attempt(o)
 	var chosen, again instant
 	w.OnLetter(func(l Letter) {
 		switch l.Message.(type) {
@@ -114,11 +106,11 @@ func (w *World) swapsOnce(t *testing.T, o *Order, n, round int) time.Duration {
 		p := before.Places[(round*7+i*(len(before.Places)/n))%len(before.Places)]
 		w.PowerLoss(w.machine(p.Node).index+1, time.Minute)
 	}
-	runs := func() bool { a := w.attemptOf(o); return a.Run > before.Run && a.StartedUnixMs != 0 }
+	runs := func() bool { a := w.Attempt(o); return a.Run > before.Run && a.StartedUnixMs != 0 }
 	if !w.StepUntil(runs, 2*time.Minute) {
 		t.Fatalf("the job did not continue: %v", w.Stored(o))
 	}
-	if a := w.attemptOf(o); len(a.Inherited.GetSwapped()) != n || a.Run != before.Run+1 {
+	if a := w.Attempt(o); len(a.Inherited.GetSwapped()) != n || a.Run != before.Run+1 {
 		t.Fatalf("%d nodes were lost, and attempt %d follows attempt %d: %v", n, a.Run, before.Run, a.Inherited)
 	}
 	took := again.since(chosen)
