@@ -40,6 +40,10 @@ func (s *Scheduler) placeSwap(ctx actor.Context, e *livingJob, m protocol.Inheri
 		ctx.Send(e.pid, protocol.Heir{From: m.From, Why: "no node can be used again"})
 		return true
 	}
+	if len(gone) == 0 { // a node can be used again
+		ctx.Send(e.pid, protocol.Heir{From: m.From, Token: s.newToken()})
+		return true
+	}
 	nodes := s.replacements(e, m, kept, gone)
 	if nodes == nil {
 		return false
