@@ -60,18 +60,13 @@ func TestSwapOfManyNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.RunFor(30 * time.Second)
-	o := w.Submit(&messages.JobSpec{
-		Name: "wide", Queue: "default", Image: "host", Command: script{run: 1000 * time.Hour}.command(),
-		Restart: &messages.RestartSpec{InPlace: true, Limit: 1, BackoffMs: 1},
-		Each:    &messages.Resources{MilliGpu: 8 * topology.WholeGPU},
-		Gang:    &messages.GangSpec{ReplicasMin: int32(machines), ReplicasMax: int32(machines)},
-	})
-	if !w.StepUntil(func() bool { return w.Attempt(o).GetStartedUnixMs() != 0 }, time.Minute) {
-		t.Fatalf("the job did not start: %v", w.Stored(o))
-	}
 	var all []time.Duration
+	var o *Order
 	lost := 0
 	for round := range rounds {
+		if round%90 == 0 { // a job is given up after 100 restarts that are not its fault
+			o = w.runsWide(t, o, machines)
+		}
 		n := 1 + round%8
 		all = append(all, w.swapsOnce(t, o, n, round))
 		lost += n
@@ -86,6 +81,24 @@ func TestSwapOfManyNodes(t *testing.T) {
 	if len(w.violations) > 0 {
 		t.Error(w.violations)
 	}
+}
+
+// runsWide replaces a gang on all nodes but 16 by another one.
+func (w *World) runsWide(t *testing.T, last *Order, machines int) *Order {
+	t.Helper()
+	if last != nil {
+		w.Cancel(last)
+	}
+	o := w.Submit(&messages.JobSpec{
+		Name: "wide", Queue: "default", Image: "host", Command: script{run: 1000 * time.Hour}.command(),
+		Restart: &messages.RestartSpec{InPlace: true, Limit: 1},
+		Each:    &messages.Resources{MilliGpu: 8 * topology.WholeGPU},
+		Gang:    &messages.GangSpec{ReplicasMin: int32(machines), ReplicasMax: int32(machines)},
+	})
+	if !w.StepUntil(func() bool { return w.Attempt(o).GetStartedUnixMs() != 0 }, 2*time.Minute) {
+		t.Fatalf("the job did not start: %v", w.Stored(o))
+	}
+	return o
 }
 
 // swapsOnce ends the power of n nodes of a running gang for a minute. It returns the time from the first Reserve to a

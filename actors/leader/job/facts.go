@@ -254,6 +254,8 @@ func (j *Job) onSighted(ctx actor.Context, m protocol.Sighted) {
 	switch {
 	case a == nil:
 		j.sightUnknown(ctx, m, s)
+	case j.passedOn(m.Token, m.Node):
+		// A Stop without a hold would free what the heir takes over.
 	case m.Allocation == nil && overtaken:
 		// The node has sent newer facts about the attempt.
 	case m.Allocation == nil:
@@ -284,9 +286,8 @@ func (j *Job) sightUnknown(ctx actor.Context, m protocol.Sighted, s *contact) {
 		return // the attempt before COMMIT: its Coordinator handles it
 	}
 	switch {
-	case m.Allocation.Held && j.att.GetEnd() == nil && m.Token == messages.FromToken(j.att.GetInherited().GetFrom()) &&
-		slices.Contains(nodesOf(j.att), m.Node):
-		// The heir's Commit is on its way.
+	case j.passedOn(m.Token, m.Node):
+		// The heir's Commit is on its way, and this report may be older than the exits on disk.
 	case m.Allocation.State == messages.SliceState_SLICE_STATE_RESERVED:
 		ctx.Request(j.p.Peers.Node(m.Node), &messages.Abort{Order: j.order(m.Token, m.Node, s)})
 	case m.Allocation.State == messages.SliceState_SLICE_STATE_OVER:

@@ -403,8 +403,18 @@ func (j *Job) keepsExits(a *messages.AttemptRecord, n topology.NodeID) bool {
 		return false
 	}
 	t := messages.FromToken(a.Token)
-	return t == messages.FromToken(j.att.Token) && j.inPlace(j.att) ||
-		t == messages.FromToken(j.att.Inherited.GetFrom()) && slices.Contains(nodesOf(j.att), n)
+	return t == messages.FromToken(j.att.Token) && j.inPlace(j.att) || j.passesOn(t, n)
+}
+
+// passesOn reports whether the current attempt uses a node again from which an earlier one passed its resources on.
+func (j *Job) passesOn(t topology.Token, n topology.NodeID) bool {
+	h := j.att.GetInherited()
+	return h != nil && t == messages.FromToken(h.From) && slices.Contains(nodesOf(j.att), n)
+}
+
+// passedOn reports whether a node is about to pass the resources of an ended attempt to its heir.
+func (j *Job) passedOn(t topology.Token, n topology.NodeID) bool {
+	return j.att != nil && j.att.End == nil && j.passesOn(t, n)
 }
 
 // countedFrom returns the moment from which the time limit of an attempt counts: its own barrier, or that of the first
