@@ -29,7 +29,9 @@ if rank == 0:
         for o in others:
             o.settimeout(0.02)
             try:
-                if o.recv(1) == b"": raise ConnectionError("Connection closed by peer")
+                if o.recv(1) == b"":
+                    time.sleep(0.5) # the peer is still about to exit
+                    raise ConnectionError("Connection closed by peer")
             except TimeoutError: pass
 else:
     while True:
