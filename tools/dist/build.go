@@ -27,10 +27,10 @@ var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "syn
 // program. A larger program needs a reason here: carapace has networks, secrets and exec
 // sessions. synapse-node has health checks, SquashFS images, the search for hangs, exec among tasks, certificates of an
 // external issuer, and the rules on users and disks. synapse-scheduler has the messages and rules of verdicts, of
-// checkpoints on request, and of calls from inside a job, and reads job files for the web UI.
+// checkpoints on request, and of calls from inside a job, reads job files for the web UI, and serves Slurm's REST API.
 var ceilings = map[string]int{
 	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-submit": 5_242_880, "synapse-node": 24_000_000,
-	"synapse-scheduler": 33_750_000,
+	"synapse-scheduler": 34_500_000,
 }
 
 // released removes gRPC's pages about single calls, which are not served: they need html/template, a third of a
