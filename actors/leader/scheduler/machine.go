@@ -174,7 +174,7 @@ func (m *machine) outage(counted bool) (outage, string) {
 	case !counted && m.quarantine() != "":
 		return outageNone, m.quarantine()
 	case !counted && m.unread():
-		return outageCordoned, m.record.Cordoned.Reason
+		return outageCordoned, m.record.GetCordoned().GetReason()
 	case !m.everUp:
 		return outageUnheard, "not heard since this leader took over"
 	case !counted && m.untruth != "":
