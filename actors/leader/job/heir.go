@@ -76,9 +76,9 @@ func (j *Job) mayKeep(a *messages.AttemptRecord, end *messages.End) bool {
 		return false
 	}
 	kept, all := 0, 0
-	for _, n := range nodesOf(a) {
+	for _, p := range partsOf(a) {
 		all++
-		if c := j.contacts[n]; c.up && c.vocabulary >= messages.VocabularyInPlace && !leaves(a, end, n) {
+		if c := j.contacts[p.node]; c.up && c.vocabulary >= messages.VocabularyInPlace && !leaves(a, end, p.node) {
 			kept++
 		}
 	}
@@ -127,9 +127,9 @@ func (j *Job) expectHeir(ctx actor.Context) {
 
 // holdOn tells the nodes how long they keep the resources. A node whose tasks all ended by themselves has got no Stop.
 func (j *Job) holdOn(ctx actor.Context) {
-	for _, n := range nodesOf(j.att) {
-		if j.contacts[n].keeps == j.heir.from {
-			j.stopAt(ctx, j.att, n)
+	for _, p := range partsOf(j.att) {
+		if j.contacts[p.node].keeps == j.heir.from {
+			j.stopAt(ctx, j.att, p.node)
 		}
 	}
 }
@@ -193,8 +193,8 @@ func (j *Job) awaitsHeir(d *draft) bool {
 		return false
 	}
 	kept := 0
-	for _, n := range nodesOf(d.att) {
-		switch c := j.contacts[n]; {
+	for _, p := range partsOf(d.att) {
+		switch c := j.contacts[p.node]; {
 		case c.up && (c.incarnation == nil || c.keeps == token):
 			kept++
 		case !maySwap(d.att):
@@ -211,28 +211,38 @@ func (j *Job) askHeir(ctx actor.Context) {
 		j.owesReachable() || j.fences(ctx) {
 		return
 	}
-	h.gone = nil
-	asks := protocol.Inherit{Job: j.id, From: h.from, Swaps: maySwap(j.att)}
-	for _, t := range j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.att)}).Targets {
-		switch c := j.contacts[t.Node]; {
-		case c.up && (c.incarnation == nil || !isGone(j.att, t.Node)):
+	parts, kept := partsOf(j.att), 0
+	for _, p := range parts {
+		switch c := j.contacts[p.node]; {
+		case c.up && (c.incarnation == nil || !p.gone):
 			return
 		case c.up && c.keeps == h.from:
+			kept++
+		}
+	}
+	if kept == len(parts) || kept > 0 && maySwap(j.att) {
+		h.asked = true
+		j.requestHeir(ctx, parts)
+	}
+}
+
+// requestHeir sends the request, with the nodes that keep the resources and those that must be replaced.
+func (j *Job) requestHeir(ctx actor.Context, parts []part) {
+	h := &j.heir
+	h.gone = nil
+	asks := protocol.Inherit{Job: j.id, From: h.from, Swaps: maySwap(j.att)}
+	for i, t := range j.planOf(&messages.AttemptRecord{Places: placesOfHeir(j.att)}).Targets { // in the order of parts
+		if c := j.contacts[parts[i].node]; c.up && c.keeps == h.from {
 			asks.Kept = append(asks.Kept, t)
-		case !asks.Swaps:
-			return
-		default:
+		} else {
 			asks.Gone = append(asks.Gone, t)
 			h.gone = append(h.gone, string(t.Node))
 		}
 	}
-	if len(asks.Kept) > 0 {
-		h.asked = true
-		ctx.Send(j.peers.Scheduler, asks)
-		if len(h.gone) > 0 {
-			j.holdOn(ctx)
-			j.show(ctx)
-		}
+	ctx.Send(j.peers.Scheduler, asks)
+	if len(h.gone) > 0 {
+		j.holdOn(ctx)
+		j.show(ctx)
 	}
 }
 
@@ -384,8 +394,8 @@ func (j *Job) closeHeirless(ctx actor.Context, a *messages.AttemptRecord) {
 			Ran: actors.Millis(a.InPlaceMs + a.End.RanMs)})
 	}
 	if j.inPlace(a) {
-		for _, n := range nodesOf(a) {
-			j.forgetAt(ctx, a, n)
+		for _, p := range partsOf(a) {
+			j.forgetAt(ctx, a, p.node)
 		}
 	}
 	j.heir = heirship{}
@@ -409,7 +419,8 @@ func (j *Job) keepsExits(a *messages.AttemptRecord, n topology.NodeID) bool {
 // passesOn reports whether the current attempt uses a node again from which an earlier one passed its resources on.
 func (j *Job) passesOn(t topology.Token, n topology.NodeID) bool {
 	h := j.att.GetInherited()
-	return h != nil && t == messages.FromToken(h.From) && slices.Contains(nodesOf(j.att), n)
+	return h != nil && t == messages.FromToken(h.From) &&
+		slices.ContainsFunc(j.att.Places, func(p *messages.Place) bool { return p.Node == string(n) })
 }
 
 // passedOn reports whether a node is about to pass the resources of an ended attempt to its heir.

@@ -52,8 +52,8 @@ func (g *idleGang) says(does func()) (said []*messages.Warn) {
 	return said
 }
 
-// TestIdleNotified checks that all nodes are told once that the job is idle, that they are told when it works, and that
-// a next idle time has another number.
+// TestIdleNotified checks that each node gets one notice when the job becomes idle, and another one when the job works
+// again. The next idle time has another number.
 func TestIdleNotified(t *testing.T) {
 	g := newIdleGang()
 	if said := slices.Concat(g.uses("n1", 1, 11), g.uses("n2", 1, 9)); len(said) > 0 {

@@ -284,10 +284,8 @@ func (j *Job) logEnd() {
 // nodeList returns the nodes of an attempt in rank order, each once.
 func nodeList(a *messages.AttemptRecord) string {
 	var names []string
-	for _, p := range a.Places {
-		if len(names) == 0 || names[len(names)-1] != p.Node {
-			names = append(names, p.Node)
-		}
+	for _, p := range partsOf(a) {
+		names = append(names, string(p.node))
 	}
 	return strings.Join(names, ", ")
 }

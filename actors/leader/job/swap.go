@@ -1,7 +1,6 @@
 package job
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -46,14 +45,23 @@ func leaves(a *messages.AttemptRecord, end *messages.End, n topology.NodeID) boo
 	return replaces(end.Cause)
 }
 
-// nodesOf returns the nodes of an attempt, each once.
-func nodesOf(a *messages.AttemptRecord) (nodes []topology.NodeID) {
+// part holds the ranks of an attempt on one node.
+type part struct {
+	node topology.NodeID
+	gone bool // all their exits are on disk
+}
+
+// partsOf returns the parts of an attempt in the order of ranks. The ranks of a node are adjacent.
+func partsOf(a *messages.AttemptRecord) (parts []part) {
 	for i, p := range a.GetPlaces() {
 		if i == 0 || a.Places[i-1].Node != p.Node {
-			nodes = append(nodes, topology.NodeID(p.Node))
+			parts = append(parts, part{topology.NodeID(p.Node), true})
+		}
+		if p.Exit == nil {
+			parts[len(parts)-1].gone = false
 		}
 	}
-	return nodes
+	return parts
 }
 
 // isGone reports whether all exits of an attempt on a node are on disk.
@@ -110,6 +118,7 @@ func (j *Job) swap(ctx actor.Context) {
 			c.version = 0 // versions restart with every start of an agent
 		}
 		c.machineID, c.incarnation, c.vocabulary, c.up = t.MachineID, t.Incarnation, t.Vocabulary, true
+		c.keeps = topology.Token{}
 	}
 	j.coordinate(ctx, protocol.AttemptPlan{
 		Job: j.id, Token: h.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid, Owner: j.rec.GetOwner(),
@@ -122,9 +131,10 @@ func (j *Job) inherits(a *messages.AttemptRecord) *messages.Inherited {
 	h := &messages.Inherited{
 		From: a.Token, Generation: a.Inherited.GetGeneration() + 1, Cause: a.End.Detail, Rank: a.End.Rank,
 	}
-	for i, t := range j.heir.next.Targets { // both lists are in the order of ranks, and the ranks of a node stay together
-		if before := nodesOf(a)[i]; !t.Kept {
-			h.Swapped = append(h.Swapped, &messages.Swapped{Node: string(before), By: string(t.Node)})
+	before := partsOf(a)
+	for i, t := range j.heir.next.Targets { // each target has the ranks of the part with this index
+		if !t.Kept {
+			h.Swapped = append(h.Swapped, &messages.Swapped{Node: string(before[i].node), By: string(t.Node)})
 		}
 	}
 	return h
@@ -179,15 +189,10 @@ func (j *Job) reviewHeir(ctx actor.Context) {
 
 // heirFits reports whether the nodes of the ended attempt are still as the heir needs them.
 func (j *Job) heirFits() bool {
-	replaced := map[topology.NodeID]bool{}
-	if targets := j.heir.next.Targets; len(targets) > 0 {
-		for _, n := range nodesOf(j.att) {
-			replaced[n] = !slices.ContainsFunc(targets, func(t protocol.Target) bool { return t.Node == n && t.Kept })
-		}
-	}
-	for _, n := range nodesOf(j.att) {
-		c := j.contacts[n]
-		if !replaced[n] && (!c.up || c.keeps != j.heir.from) || c.up && !isGone(j.att, n) {
+	targets := j.heir.next.Targets // in the same order, if nodes are replaced
+	for i, p := range partsOf(j.att) {
+		c, kept := j.contacts[p.node], len(targets) == 0 || targets[i].Kept
+		if kept && (!c.up || c.keeps != j.heir.from) || c.up && !p.gone {
 			return false
 		}
 	}
@@ -198,12 +203,11 @@ func (j *Job) heirFits() bool {
 func (j *Job) passOn(ctx actor.Context, was *messages.AttemptRecord) {
 	told := protocol.Inherited{Job: j.id, From: messages.FromToken(was.Token), Token: messages.FromToken(j.att.Token),
 		Targets: j.planOf(j.att).Targets}
-	before := nodesOf(was)
 	for i, t := range told.Targets {
-		told.Targets[i].Kept = slices.Contains(before, t.Node) && j.contacts[t.Node].keeps == told.From
+		told.Targets[i].Kept = j.contacts[t.Node].keeps == told.From
 	}
 	ctx.Send(j.peers.Scheduler, told)
-	for _, n := range before {
-		j.forgetAt(ctx, was, n)
+	for _, p := range partsOf(was) {
+		j.forgetAt(ctx, was, p.node)
 	}
 }

@@ -178,8 +178,8 @@ func (s *Scheduler) onRestsNeeded(ctx actor.Context) {
 
 // needed ends the rest of a node, because a waiting job needs it.
 func (s *Scheduler) needed(ctx actor.Context, m *machine, job topology.JobID) {
-	s.p.Log.Info("SUSPECT: %s takes new work before %s are over, because job %s needs it", m.id,
-		m.rest.ends.Since(s.p.Clock.Now()), job)
+	s.p.Log.Info("SUSPECT: %s takes new work again because job %s needs it; it would have rested for another %s", m.id,
+		job, m.rest.ends.Since(s.p.Clock.Now()))
 	s.p.Host.Count(CountLemonsNeeded, 1)
 	s.endRest(m)
 	s.keepFailures(ctx)

@@ -142,8 +142,8 @@ func newIdleCourt(t *testing.T, nodes int) *court {
 	return c
 }
 
-// TestRestEndsForPlannedStart checks that a node rests no longer if that would delay a planned start: a job needs the
-// complete node, of which another job uses a half for an hour.
+// TestRestEndsForPlannedStart checks that a rest ends if it would delay a planned start. A job needs the complete node,
+// and another job uses half of the node for an hour.
 func TestRestEndsForPlannedStart(t *testing.T) {
 	c := newIdleCourt(t, 20)
 	for _, owner := range []string{"ann", "bob", "ann"} {

@@ -24,7 +24,8 @@ notAllowed: [other]
 queues:
 - {name: research, quota: {gpu: 256, h100: 64}, limit: {gpu: 512}, weight: 2, order: expected, timeLimit: {default: 24h, max: 168h}, nodeSelector: {pool: a}}
 - {name: nlp, parent: research, quota: {gpu: 128}, perOwner: {gpu: 64, nodes: 8, running: 500, waiting: 5000}, priority: {default: 50, max: 100}, preemption: {byPriority: true, reclaim: true, shortest: false, minRuntime: 10m, maxGrace: 5m}}
-- {name: other, limit: {cpu: 512, memory: 4Ti}, order: fair, owners: [ann, "group:ml team"], idle: {after: 2h, then: signal}}
+- {name: other, limit: {cpu: 512, memory: 4Ti}, order: fair, owners: [ann, "group:ml team"],
+   idle: {after: 2h, then: signal}}
 `
 
 func at[T any](n T) *T { return &n }
