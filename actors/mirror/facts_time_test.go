@@ -30,7 +30,7 @@ type use struct {
 	milli        int64
 	owner, queue string
 	token        topology.Token
-	began        int64
+	began, saved int64
 }
 
 // uses returns the use of each part of a node.
@@ -74,6 +74,7 @@ func (r *rig) useOf(p devicePart) use {
 		u.class = goodput.Productive // the job's record is unreadable, so the owner is unknown
 	case runs && a.StartedUnixMs > 0:
 		u.class, u.began, u.token = goodput.Productive, a.StartedUnixMs, messages.FromToken(a.Token)
+		u.saved = a.Saved.GetAtUnixMs()
 	}
 	return u
 }
@@ -101,19 +102,23 @@ func (r *rig) sum(day int64, u *use, ms, capacity int64) {
 }
 
 // makeUp counts the time before a node's first report. The node's first state is assumed for that time, but no gang
-// counts earlier than its start.
+// counts earlier than its start. Work before a checkpoint is never lost, so it does not count for the attempt.
 func (r *rig) makeUp(id string) {
 	now := r.clock.WallMs()
 	r.sum(now/dayMs, &use{}, now-r.began, int64(3000*min(1, len(r.parts[id]))))
 	for _, u := range r.uses(id) {
-		if u.class == goodput.Productive && u.began > r.began {
-			early := u
-			early.class, early.token = goodput.Starting, topology.Token{}
-			r.sum(now/dayMs, &early, u.began-r.began, 0)
-			r.sum(now/dayMs, &u, now-u.began, 0)
-			continue
+		from, part := r.began, u
+		part.token = topology.Token{}
+		if u.class == goodput.Productive && u.began > from {
+			part.class = goodput.Starting
+			r.sum(now/dayMs, &part, u.began-from, 0)
+			from, part.class = u.began, u.class
 		}
-		r.sum(now/dayMs, &u, now-r.began, 0)
+		if u.class == goodput.Productive && u.saved > from {
+			r.sum(now/dayMs, &part, u.saved-from, 0)
+			from = u.saved
+		}
+		r.sum(now/dayMs, &u, now-from, 0)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestWaitFor(t *testing.T) {
 		"--for=jsonpath={.status.phase}=failed jno1":            {0, "Job jno1 is", ""},
 		"--for=jsonpath={.metadata.id} jno1":                    {0, "Job jno1 is", ""},
 		"--for=condition=running --timeout 50ms jaa1":           {exit.TimedOut, "", "did not become running in time"},
-		"--for=condition=running --timeout 50ms jaa1 jxx":       {exit.NotFound, "", `unknown job "jxx"`},
+		"--for=condition=running --timeout 20s jaa1 jxx":        {exit.NotFound, "", `unknown job "jxx"`},
 		"--for=jsonpath={.status.phase}=x --timeout 50ms jaa1":  {exit.TimedOut, "", "in time"},
 		"--for=condition=complete=false jok1":                   {exit.Misuse, "", "only the value true"},
 		"--for=jsonpath={.status[}=x jok1":                      {exit.Misuse, "", "hint: write --for"},
