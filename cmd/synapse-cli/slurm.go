@@ -55,7 +55,7 @@ func (a *app) slurmCommand() *cobra.Command {
 			" in a\n" +
 			"folder, as links to this program. If a file with such a name exists, it is replaced only if it is a\n" +
 			"link to this program; otherwise the command reports the file. If the program synapse-submit is next to\n" +
-			"this program, sbatch is a link to synapse-submit, which starts faster.",
+			"this program, the links name synapse-submit, which starts faster and calls this program if needed.",
 		Example: "  synapse-cli slurm install bin",
 		Args:    named("folder", "install DIR", 1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.layDoors(args[0]) },
@@ -69,9 +69,9 @@ func (a *app) slurmCommand() *cobra.Command {
 	return c
 }
 
-// quickProgram starts faster than this program. It serves the common calls of one of Slurm's commands, and calls this
-// program for all others.
-const quickProgram, quickName = "synapse-submit", "sbatch"
+// quickProgram starts faster than this program. It serves the common calls of Slurm's commands, and calls this program
+// for all others.
+const quickProgram = "synapse-submit"
 
 // layDoors creates the links.
 func (a *app) layDoors(dir string) error {
@@ -86,11 +86,12 @@ func (a *app) layDoors(dir string) error {
 		return err
 	}
 	f := exit.Failures{Tell: a.tell}
+	target := self
+	if quick := filepath.Join(filepath.Dir(self), quickProgram); sameFile(quick, quick) {
+		target = quick
+	}
 	for _, name := range slurmcmd.Names() {
-		path, target := filepath.Join(dir, name), self
-		if quick := filepath.Join(filepath.Dir(self), quickProgram); name == quickName && sameFile(quick, quick) {
-			target = quick
-		}
+		path := filepath.Join(dir, name)
 		err := os.Symlink(target, path)
 		if was, failed := filepath.EvalSymlinks(path); errors.Is(err, os.ErrExist) && failed == nil {
 			if err = nil; sameFile(was, self) && target != self {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,8 @@ const (
 	within = 5 * time.Second
 	// maxAnswer limits the answer to a submit.
 	maxAnswer = 64 << 10
+	// maxHeader limits the header of an answer.
+	maxHeader = 64 << 10
 )
 
 // server is a scheduler and the way to it.
@@ -132,9 +135,9 @@ func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 	return conn, nil
 }
 
-// post makes a call of the JSON API, and returns the body of a successful answer. sent reports whether the scheduler
-// may have received the request.
-func (s server) post(name string, body []byte) (answer []byte, sent bool) {
+// post sends JSON to a path, and returns the body of a successful answer with at most limit bytes, or nil. sent reports
+// whether the scheduler may have received the request.
+func (s server) post(path string, body []byte, limit int) (answer []byte, sent bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	conn, err := s.dial(ctx)
@@ -147,17 +150,17 @@ func (s server) post(name string, body []byte) (answer []byte, sent bool) {
 	if strings.HasPrefix(host, unixsocket.Scheme) {
 		host = "localhost"
 	}
-	head := fmt.Sprintf("POST /v1/%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
-		"Connection: close\r\n\r\n", name, host, len(body))
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		"Connection: close\r\n\r\n", path, host, len(body))
 	if _, err := conn.Write(append([]byte(head), body...)); err != nil {
 		return nil, true
 	}
-	return bodyOf(conn), true
+	return bodyOf(conn, limit), true
 }
 
 // bodyOf returns the body of a complete answer with status 200, or nil.
-func bodyOf(conn io.Reader) []byte {
-	in := bufio.NewReader(io.LimitReader(conn, maxAnswer))
+func bodyOf(conn io.Reader, limit int) []byte {
+	in := bufio.NewReader(io.LimitReader(conn, int64(maxHeader+limit)))
 	status, err := in.ReadString('\n')
 	if err != nil || !strings.HasPrefix(status, "HTTP/1.1 200 ") {
 		return nil
@@ -172,12 +175,12 @@ func bodyOf(conn io.Reader) []byte {
 			break
 		}
 		if key, value, _ := strings.Cut(line, ":"); strings.EqualFold(key, "Content-Length") {
-			if _, err := fmt.Sscan(value, &length); err != nil {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
 				return nil
 			}
 		}
 	}
-	if length < 0 || length > maxAnswer {
+	if length < 0 || length > limit {
 		return nil
 	}
 	body := make([]byte, length)

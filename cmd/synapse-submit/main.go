@@ -1,4 +1,5 @@
-// Command synapse-submit is a small program that starts faster than synapse-cli. It submits batch scripts as sbatch.
+// Command synapse-submit is a small program that starts faster than synapse-cli. It submits batch scripts as sbatch,
+// and lists and cancels jobs as squeue and scancel.
 // Every call that it does not serve completely becomes a call of synapse-cli, with the same arguments, so that output,
 // errors and exit codes are those of synapse-cli. `synapse-cli slurm install` links Slurm's names to this program.
 package main
@@ -18,13 +19,18 @@ import (
 
 func main() {
 	c := &call{variable: os.Getenv}
-	if filepath.Base(os.Args[0]) == "sbatch" && c.sbatch(os.Args[1:]) {
+	if serve := served[filepath.Base(os.Args[0])]; serve != nil && serve(c, os.Args[1:]) {
 		os.Exit(c.print())
 	}
 	err := c.handOver()
 	fmt.Fprintf(os.Stderr, "%s: cannot run synapse-cli: %v: install synapse-cli in the folder of synapse-submit or in a "+
 		"folder of PATH\n", filepath.Base(os.Args[0]), err)
 	os.Exit(127)
+}
+
+// served maps the names of commands to their code. It reports whether the call was served completely.
+var served = map[string]func(c *call, words []string) bool{
+	"sbatch": (*call).sbatch, "squeue": (*call).squeue, "scancel": (*call).scancel,
 }
 
 // call is one run of the program.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -220,26 +221,44 @@ func (b *bench) rows() *rows {
 		ours: b.empty(b.ours), theirs: b.empty(b.theirs)})
 	program := func(name string, s *system, clear bool, program string, args ...string) {
 		if strings.Contains(name, b.only) {
-			all.programs = append(all.programs, &programRow{name: name, run: b.cost(s, clear, program, args...)})
+			all.programs = append(all.programs, &programRow{name: name, run: b.cost(s, clear, nil, program, args...)})
 		}
 	}
 	program(floorHello, b.ours, false, "hello")
 	program(floorSends, b.ours, false, "sends", b.floor.address, b.floor.file)
 	program("`synapse-cli version --client`", b.ours, false, "synapse-cli", "version", "--client")
 	program("`sbatch` of Synapse, a submit", b.ours, true, "sbatch", held...)
+	ofJob := func(name string, s *system, program string, args ...string) {
+		if strings.Contains(name, b.only) {
+			all.programs = append(all.programs, &programRow{name: name, run: b.cost(s, true, held, program, args...)})
+		}
+	}
+	ofJob("`squeue -h -j JOB -o %T` of Synapse", b.ours, "squeue", "-h", "-o", "%T", "-j")
+	ofJob("`scancel JOB` of Synapse", b.ours, "scancel")
 	program("`sbatch --version` of Slurm", b.theirs, false, "sbatch", "--version")
 	program("`sbatch` of Slurm, a submit", b.theirs, true, "sbatch", held...)
+	ofJob("`squeue -h -j JOB -o %T` of Slurm", b.theirs, "squeue", "-h", "-o", "%T", "-j")
+	ofJob("`scancel JOB` of Slurm", b.theirs, "scancel")
 	return all
 }
 
 // perRound is the number of runs of each program in a round.
 const perRound = 10
 
-// cost returns the measurement of a program: the mean elapsed time and CPU time of a run, in milliseconds.
-func (b *bench) cost(s *system, clear bool, program string, args ...string) cost {
+// cost returns the measurement of a program: the mean elapsed time and CPU time of a run, in milliseconds. If submit is
+// not nil, each run gets the number of a new job, which sbatch submits with these arguments before the measurement.
+func (b *bench) cost(s *system, clear bool, submit []string, program string, args ...string) cost {
 	return func(ctx context.Context) (elapsed, cpu float64, err error) {
 		for range perRound {
-			cmd := s.command(ctx, program, args...)
+			words := slices.Clone(args)
+			if submit != nil {
+				job, err := s.ask(ctx, "sbatch", append([]string{"--parsable"}, submit...)...)
+				if err != nil {
+					return 0, 0, err
+				}
+				words = append(words, job)
+			}
+			cmd := s.command(ctx, program, words...)
 			began := time.Now()
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return 0, 0, fmt.Errorf("%s: %s: %w: %s", s.name, program, err, out)

@@ -48,8 +48,9 @@ var alikeCalls = []struct {
 	{line: "--wrap true", env: "SBATCH_TIMELIMIT=nonsense"},
 	{line: "--wrap true", env: "SYNAPSE_RETRY=soon"},
 	{line: "-a 1-3 --wrap true"}, {line: "--begin=midnight --wrap true"}, {line: "--exclusive --wrap true"},
-	{line: "--mem=0 --wrap true"}, {line: "-d afterok:1 --wrap true"}, {line: "--signal=USR1@10 --wrap true"},
-	{line: "--mail-type=END --wrap true"}, {line: "--part default --wrap true"}, {line: "-Qs --wrap true"},
+	{line: "--mem=0 --wrap true", served: true}, {line: "-d afterok:1 --wrap true"},
+	{line: "--signal=USR1@10 --wrap true"},
+	{line: "--mail-type=END --wrap true"}, {line: "--part default --wrap true"}, {line: "-Qs --wrap true", served: true},
 	{line: "--test-only --wrap true"}, {line: "-J=x --wrap true"}, {line: "--nodes --wrap true"},
 	{line: "-n 0 --wrap true"}, {line: "-t never --wrap true"}, {line: "-p no-such-queue --wrap true", served: true},
 	{line: "-J '' --wrap true"}, {line: "-o %y --wrap true"}, {line: "--wrap true job.sh"}, {line: "-N 2 -n 1 job.sh"},
@@ -61,6 +62,30 @@ var alikeCalls = []struct {
 }
 
 var jobNumber = regexp.MustCompile(`\d{9,10}`)
+
+// aloneIn returns a copy of synapse-submit in a folder without synapse-cli.
+func aloneIn(t *testing.T, dir string) string {
+	t.Helper()
+	alone := filepath.Join(dir, "synapse-submit")
+	text, err := os.ReadFile(filepath.Join(bin, "synapse-submit"))
+	if err == nil {
+		err = os.WriteFile(alone, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alone
+}
+
+// linkTo returns a link to a program, with the name of a command.
+func linkTo(t *testing.T, program, name string) string {
+	t.Helper()
+	link := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(program, link); err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
 
 // TestSubmitAlike compares the two programs in a cluster without TLS.
 func TestSubmitAlike(t *testing.T) {
@@ -89,14 +114,7 @@ func submitsAlike(t *testing.T, c *cluster, env string) {
 			t.Fatal(err)
 		}
 	}
-	alone := filepath.Join(home, "synapse-submit")
-	text, err := os.ReadFile(filepath.Join(bin, "synapse-submit"))
-	if err == nil {
-		err = os.WriteFile(alone, text, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := aloneIn(t, home)
 	for _, call := range alikeCalls {
 		run := func(program string) (result, *messages.JobSpec) {
 			before := c.newestJob().GetRecord().GetId()
@@ -114,13 +132,7 @@ func submitsAlike(t *testing.T, c *cluster, env string) {
 			}
 			return got, c.job(newest.GetRecord().GetId()).GetRecord().GetSpec()
 		}
-		named := func(program string) string { // a link with the name sbatch
-			dir := t.TempDir()
-			if err := os.Symlink(program, filepath.Join(dir, "sbatch")); err != nil {
-				t.Fatal(err)
-			}
-			return filepath.Join(dir, "sbatch")
-		}
+		named := func(program string) string { return linkTo(t, program, "sbatch") }
 		want, wantJob := run(named(filepath.Join(bin, "synapse-cli")))
 		got, gotJob := run(named(filepath.Join(bin, "synapse-submit")))
 		if call.served && wantJob == nil {
@@ -135,6 +147,7 @@ func submitsAlike(t *testing.T, c *cluster, env string) {
 				call.served)
 		}
 	}
+	listsAlike(t, c, env)
 	for _, name := range []string{"squeue", "scancel", "synapse-submit", "synctl"} { // the name decides what an error is
 		run := func(program string) result {
 			cmd := c.command(filepath.Join(bin, program), "--no-such-flag")

@@ -11,20 +11,20 @@ import (
 
 // This file lists the options that are common to synapse-cli and synapse-submit, with the effect of each.
 
-// Setter stores the value of an option.
-type Setter = func(b *Plain, value string) error
+// Setter stores the value of an option in B, the options of a command.
+type Setter[B any] = func(b *B, value string) error
 
 // Option is one of Slurm's options.
-type Option struct {
+type Option[B any] struct {
 	Long, Short string
 	Bare        string // its default value; empty: a value is required
-	Set         Setter
+	Set         Setter[B]
 }
 
 // Options returns the options of sbatch whose effect needs no other job and no node. The complete list is in package
 // slurm of synapse-cli.
-func Options() []Option {
-	return []Option{
+func Options() []Option[Plain] {
+	return []Option[Plain]{
 		{"job-name", "J", "", Text(func(b *Plain) *string { return &b.Name })},
 		{"partition", "p", "", one(func(b *Plain) *string { return &b.Partition })},
 		{"account", "A", "", Text(func(b *Plain) *string { return &b.Account })},
@@ -66,7 +66,7 @@ func Options() []Option {
 func None(*Plain, string) error { return nil }
 
 // Text returns the setter of an option with a text.
-func Text[B any](to func(*B) *string) func(*B, string) error {
+func Text[B any](to func(*B) *string) Setter[B] {
 	return func(b *B, value string) error {
 		if value == "" {
 			return Refuse("give it a value, or omit it", "is empty")
@@ -77,7 +77,7 @@ func Text[B any](to func(*B) *string) func(*B, string) error {
 }
 
 // kept stores a text as a label of the job, and cuts it to the maximum length of a label.
-func kept(to func(*Plain) *string) Setter {
+func kept(to func(*Plain) *string) Setter[Plain] {
 	return func(b *Plain, value string) error {
 		for len(value) > plain.MaxValueBytes {
 			_, size := utf8.DecodeLastRuneInString(value)
@@ -89,7 +89,7 @@ func kept(to func(*Plain) *string) Setter {
 }
 
 // one accepts one word of a list.
-func one(to func(*Plain) *string) Setter {
+func one(to func(*Plain) *string) Setter[Plain] {
 	return func(b *Plain, value string) error {
 		if strings.Contains(value, ",") {
 			return Refuse("name one queue", "%s: several queues are not supported", value)
@@ -99,7 +99,7 @@ func one(to func(*Plain) *string) Setter {
 }
 
 // Yes returns the setter of a switch.
-func Yes[B any](to func(*B) *bool) func(*B, string) error {
+func Yes[B any](to func(*B) *bool) Setter[B] {
 	return func(b *B, _ string) error {
 		*to(b) = true
 		return nil
@@ -107,7 +107,7 @@ func Yes[B any](to func(*B) *bool) func(*B, string) error {
 }
 
 // Count returns the setter of an option with a number from 1.
-func Count[B any](to func(*B) *int64) func(*B, string) error {
+func Count[B any](to func(*B) *int64) Setter[B] {
 	return func(b *B, value string) (err error) {
 		*to(b), err = Number(value)
 		return err
@@ -134,7 +134,7 @@ func setNodes(b *Plain, value string) (err error) {
 }
 
 // devices accepts [type:]number.
-func devices(to func(*Plain) *int64) Setter {
+func devices(to func(*Plain) *int64) Setter[Plain] {
 	return func(b *Plain, value string) (err error) {
 		kind, n, typed := strings.Cut(value, ":")
 		if !typed {
@@ -188,7 +188,7 @@ func Size(value string) (int64, error) {
 	return n << shift, nil
 }
 
-func memory(to func(*Plain) *int64) Setter {
+func memory(to func(*Plain) *int64) Setter[Plain] {
 	return func(b *Plain, value string) (err error) {
 		*to(b), err = Size(value)
 		return err
@@ -269,7 +269,7 @@ func setQOS(b *Plain, value string) error {
 	return nil
 }
 
-func setPriority(sign int32) Setter {
+func setPriority(sign int32) Setter[Plain] {
 	return func(b *Plain, value string) error {
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil || n > plain.MaxPriority || n < -plain.MaxPriority {
@@ -281,7 +281,7 @@ func setPriority(sign int32) Setter {
 }
 
 // setRequeue uses the last of --requeue and --no-requeue. Without either, a job whose node is lost runs again.
-func setRequeue(never bool) Setter {
+func setRequeue(never bool) Setter[Plain] {
 	return func(b *Plain, _ string) error {
 		b.Never = never
 		return nil

@@ -45,6 +45,9 @@ type Plain struct {
 // New returns the options without any value.
 func New() Plain { return Plain{Given: map[string]bool{}, Export: "ALL"} }
 
+// Give notes that an option was set.
+func (b *Plain) Give(option string) { b.Given[option] = true }
+
 // Wrapped returns the script that runs the command line of --wrap.
 func (b *Plain) Wrapped() []byte {
 	return []byte("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + b.Wrap + "\n")

@@ -199,6 +199,23 @@ func Line[T any](before string, columns []Column[T], cell func(Column[T]) string
 	return line
 }
 
+// Table prints the lines of a format, with optional headers.
+func Table[T any](heads bool, before string, columns []Column[T], rows []T, print func(line string) error) error {
+	if heads {
+		head := Line(before, columns, func(c Column[T]) string { return c.Name })
+		if err := print(strings.TrimRight(head, " ")); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		line := Line(before, columns, func(c Column[T]) string { return c.Of(row) })
+		if err := print(strings.TrimRight(line, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Clock formats a duration like squeue: 1:05, 2:00:05, 1-00:00:05.
 func Clock(ms int64) string {
 	s := ms / 1000

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/yi-json/synapse/cmd/internal/command"
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
 )
 
@@ -106,12 +107,7 @@ func (l List) Type() string { return "list" }
 
 // Set adds values.
 func (l List) Set(value string) error {
-	switch {
-	case *l.To == "":
-		*l.To = value
-	case value != "":
-		*l.To += "," + value
-	}
+	command.Join(l.To, value)
 	return nil
 }
 

@@ -117,7 +117,7 @@ func never(why string) setter {
 }
 
 // common returns the setter of an option that synapse-submit also has.
-func common(set sbatch.Setter) setter {
+func common(set sbatch.Setter[sbatch.Plain]) setter {
 	return func(b *Batch, value string) error { return set(&b.Plain, value) }
 }
 

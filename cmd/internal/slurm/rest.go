@@ -6,7 +6,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file builds the objects that only the REST API has.
+// This file has the code for the REST API alone: the objects of answers, and the options of a submit by another
+// program.
 
 // States returns all states of jobs, sorted.
 func States() (all []string) {
@@ -32,6 +33,18 @@ func Described(words []string, script []byte) (*Batch, error) {
 		return nil, err
 	}
 	return b, found(script)
+}
+
+// Elsewhere returns an error if a submit needs the host of the user: its time zone, its warnings, or a wait for the
+// job.
+func (b *Batch) Elsewhere() error {
+	switch {
+	case b.Wait, b.TestOnly, len(b.warnings) > 0:
+		return refuse("use the sbatch of synapse-cli", "--wait, --test-only or an option with a warning")
+	case b.beginUnixMs != 0 || b.deadlineUnixMs != 0:
+		return refuse("use the sbatch of synapse-cli", "--begin or --deadline, which need the time zone of the user")
+	}
+	return nil
 }
 
 // Counted returns a count that is set.

@@ -150,6 +150,9 @@ func (q *exchange) serve(prefix string) error {
 			" is not the user of the token: omit the header, or use the token of this user"}
 	}
 	number, path, _ := strings.Cut(strings.TrimPrefix(q.http.URL.Path, prefix), "/")
+	if number == ofSubmit && prefix == Prefix {
+		return q.command(path)
+	}
 	at := slices.IndexFunc(versions, func(v version) bool { return v.number == number })
 	e, name := find(prefix, path)
 	if at < 0 || e == nil {

@@ -113,8 +113,8 @@ func jobOn(id, phase string, state messages.JobState) *messages.JobStatus {
 	return j
 }
 
-// serve starts a handler, and returns a function that sends requests with headers "Name: value".
-func serve(t *testing.T, s *service) func(method, path, body string, headers ...string) (int, map[string]any) {
+// address starts a handler, and returns its URL.
+func address(t *testing.T, s *service) string {
 	t.Helper()
 	if s.user == "" {
 		s.user = "ann"
@@ -131,9 +131,16 @@ func serve(t *testing.T, s *service) func(method, path, body string, headers ...
 	})})
 	on := httptest.NewServer(h)
 	t.Cleanup(on.Close)
+	return on.URL
+}
+
+// serve starts a handler, and returns a function that sends requests with headers "Name: value".
+func serve(t *testing.T, s *service) func(method, path, body string, headers ...string) (int, map[string]any) {
+	t.Helper()
+	url := address(t, s)
 	return func(method, path, body string, headers ...string) (int, map[string]any) {
 		t.Helper()
-		q, err := http.NewRequest(method, on.URL+path, strings.NewReader(body))
+		q, err := http.NewRequest(method, url+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

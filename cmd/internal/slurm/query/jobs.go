@@ -8,6 +8,7 @@ import (
 	"time"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/command"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/messages"
 )
@@ -16,8 +17,8 @@ import (
 
 // Choice selects jobs. An empty list selects all.
 type Choice struct {
-	Users, Names, Partitions, Accounts, QOS, WCKeys string // separated by commas
-	NotUser                                         string // not the jobs of this user; empty: no restriction
+	command.Choice
+	NotUser string // not the jobs of this user; empty: no restriction
 	// States holds Slurm's long states. An empty list selects unfinished jobs.
 	States []string
 	// Named holds the selected jobs; empty: all. An array selects its elements.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/command"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
@@ -56,7 +57,7 @@ func (a *CLI) associations(ctx context.Context, c *client.Client, o *association
 		}
 	}
 	jobs, err := a.accounts(ctx, c, &accountFlags{since: "1970-01-01T00:00", allUsers: true,
-		choice: choice{Choice: query.Choice{Users: strings.Join(users, ",")}}})
+		choice: choice{Choice: query.Choice{Choice: command.Choice{Users: strings.Join(users, ",")}}}})
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +149,6 @@ func (a *CLI) sshare(words []string) error {
 	if f.NArg() > 0 {
 		return refusedWord(f.Arg(0))
 	}
-	o.users, o.accounts = listWords(users), listWords(accounts)
+	o.users, o.accounts = query.Words(users), query.Words(accounts)
 	return o.shows(a, slurm.ShareUsual)
 }

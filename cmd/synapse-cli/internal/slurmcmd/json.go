@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/command"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
@@ -62,7 +63,7 @@ func (a *CLI) scontrolJSON(words []string) error {
 			var all []*slurm.Entry
 			var err error
 			if name == "" {
-				all, err = a.entries(ctx, c, &choice{states: "all"})
+				all, err = a.entries(ctx, c, &choice{Choice: query.Choice{Choice: command.Choice{StateList: "all"}}})
 			} else {
 				err = a.eachJob(ctx, c, []string{name}, func(j *messages.JobStatus) error {
 					all = append(all, slurm.Of(j, time.Now().UnixMilli()))

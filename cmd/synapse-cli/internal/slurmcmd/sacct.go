@@ -31,7 +31,7 @@ type accountFlags struct {
 
 // flags adds the options of sacct.
 func (o *accountFlags) flags(f *pflag.FlagSet) {
-	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
+	f.VarP(slurm.List{To: &o.JobList}, "jobs", "j", "")
 	f.VarP(slurm.List{To: &o.Users}, "user", "u", "")
 	f.VarP(slurm.List{To: &o.Users}, "uid", "", "")
 	f.VarP(slurm.List{To: &o.Names}, "name", "", "")
@@ -39,8 +39,8 @@ func (o *accountFlags) flags(f *pflag.FlagSet) {
 	f.VarP(slurm.List{To: &o.choice.Accounts}, "accounts", "A", "")
 	f.VarP(slurm.List{To: &o.QOS}, "qos", "q", "")
 	f.VarP(slurm.List{To: &o.WCKeys}, "wckeys", "W", "")
-	f.VarP(slurm.List{To: &o.states}, "state", "s", "")
-	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "N", "")
+	f.VarP(slurm.List{To: &o.StateList}, "state", "s", "")
+	f.VarP(slurm.List{To: &o.NodeList}, "nodelist", "N", "")
 	f.StringVarP(&o.format, "format", "o", "", "")
 	f.StringVarP(&o.since, "starttime", "S", "", "")
 	f.StringVarP(&o.until, "endtime", "E", "", "")
@@ -120,7 +120,7 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 	sinceMs := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()).UnixMilli()
 	untilMs := int64(0)
 	var err error
-	if o.jobs != "" {
+	if o.JobList != "" {
 		sinceMs = 0
 	}
 	for _, t := range []struct {
@@ -136,12 +136,12 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 			return nil, err
 		}
 	}
-	if o.Users == "" && !o.allUsers && o.jobs == "" {
+	if o.Users == "" && !o.allUsers && o.JobList == "" {
 		if o.Users, err = a.me(ctx, c); err != nil {
 			return nil, err
 		}
 	}
-	named, err := accountsOf(ctx, c, o.jobs)
+	named, err := accountsOf(ctx, c, o.JobList)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ type accounts []*account
 
 // accountsOf parses the jobs of -j. It refuses elements that an array does not have.
 func accountsOf(ctx context.Context, c *client.Client, list string) (all accounts, err error) {
-	for _, word := range listWords(list) {
+	for _, word := range query.Words(list) {
 		s, err := client.ParseScope(word)
 		if err != nil {
 			return nil, err

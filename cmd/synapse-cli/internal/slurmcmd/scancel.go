@@ -9,7 +9,9 @@ import (
 	"sync"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/internal/command"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
+	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/room"
 	"github.com/yi-json/synapse/messages"
@@ -30,16 +32,7 @@ func (a *CLI) scancel(words []string) error {
 	var send slurm.Signal
 	name := ""
 	f := slurmFlags("scancel")
-	f.VarP(slurm.List{To: &o.Users}, "user", "u", "")
-	f.VarP(slurm.List{To: &o.Names}, "name", "n", "")
-	f.VarP(slurm.List{To: &o.Names}, "jobname", "", "")
-	f.VarP(slurm.List{To: &o.Partitions}, "partition", "p", "")
-	f.VarP(slurm.List{To: &o.states}, "state", "t", "")
-	f.VarP(slurm.List{To: &o.Accounts}, "account", "A", "")
-	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "w", "")
-	f.VarP(slurm.List{To: &o.QOS}, "qos", "q", "")
-	f.VarP(slurm.List{To: &o.WCKeys}, "wckey", "", "")
-	f.BoolVar(&o.me, "me", false, "")
+	add(f, &o.Choice.Choice, command.CancelOptions())
 	f.StringVarP(&name, "signal", "s", "", "")
 	f.BoolVarP(&send.Batch, "batch", "b", false, "")
 	f.BoolVarP(&send.Full, "full", "f", false, "")
@@ -53,7 +46,7 @@ func (a *CLI) scancel(words []string) error {
 	if err != nil {
 		return err
 	}
-	chosen := o.me || o.Users+o.Names+o.Partitions+o.states+o.Accounts+o.nodes+o.QOS+o.WCKeys != ""
+	chosen := o.Limited()
 	if f.NArg() == 0 && !chosen {
 		return exit.Usage("No job identification provided")
 	}
@@ -61,16 +54,16 @@ func (a *CLI) scancel(words []string) error {
 		if f.NArg() > 0 && !chosen {
 			return a.cancelNamed(ctx, c, f.Args(), send)
 		}
-		o.jobs, o.Each = strings.Join(f.Args(), ","), o.states != "" // of an array, only the elements in that state
+		o.JobList, o.Each = strings.Join(f.Args(), ","), o.StateList != "" // of an array, only the elements in that state
 		all, err := a.entries(ctx, c, &o)
 		fails := exit.Failures{Tell: a.Tell}
 		fails.Note(err)
+		if send.Cancels() {
+			fails.Note(query.CancelSelected(ctx, c, all, a.Tell))
+			return fails.First
+		}
 		for _, e := range all {
-			if send.Cancels() {
-				if err := cancelled(ctx, c, e.Job); exit.Code(err) != exit.Conflict || err == nil {
-					fails.Note(err)
-				}
-			} else if e.State == "RUNNING" {
+			if e.State == "RUNNING" {
 				fails.Note(a.signal(ctx, c, e.Job, send))
 			}
 		}
@@ -78,23 +71,20 @@ func (a *CLI) scancel(words []string) error {
 	})
 }
 
-func cancelled(ctx context.Context, c *client.Client, id string) error {
-	_, err := c.Cancel(ctx, &messages.Cancel{Job: id, Reason: "scancel"})
-	return err
-}
-
 // cancelNamed cancels the jobs of the arguments, or sends them a signal. A word can name a step: 7.0 or 7.batch.
 func (a *CLI) cancelNamed(ctx context.Context, c *client.Client, words []string, send slurm.Signal) error {
 	var whole []string
 	fails := exit.Failures{Tell: a.Tell}
 	one := func(words []string, send slurm.Signal) {
+		if send.Cancels() {
+			fails.Note(query.CancelNamed(ctx, c, words, a.Tell))
+			return
+		}
 		fails.Note(a.eachJob(ctx, c, words, func(j *messages.JobStatus) error {
 			id := j.GetRecord().GetId()
 			switch {
 			case j.GetRecord().GetState().Terminal():
 				return nil // as in Slurm: finished jobs are ignored
-			case send.Cancels():
-				return cancelled(ctx, c, id)
 			case j.GetRecord().GetSpec().GetArray() != nil:
 				return a.signalElements(ctx, c, id, send)
 			}

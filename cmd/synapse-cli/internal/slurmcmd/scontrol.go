@@ -11,6 +11,7 @@ import (
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/clients/go/jobfile"
+	"github.com/yi-json/synapse/cmd/internal/command"
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/internal/slurm/query"
@@ -123,7 +124,7 @@ func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 					return show(slurm.Of(j, time.Now().UnixMilli()).Show())
 				})
 			}
-			all, err := a.entries(ctx, c, &choice{states: "all"})
+			all, err := a.entries(ctx, c, &choice{Choice: query.Choice{Choice: command.Choice{StateList: "all"}}})
 			return showAll(show, all, err)
 		})
 	case "config":

@@ -26,9 +26,9 @@ func (a *CLI) seff(words []string) error {
 	}
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		o := &accountFlags{allUsers: true}
-		o.jobs = f.Arg(0)
-		if j, err := query.Find(c)(ctx, o.jobs); err == nil { // also by name; a job of the history has only its number
-			o.jobs = slurm.Number(j.GetRecord().GetId())
+		o.JobList = f.Arg(0)
+		if j, err := query.Find(c)(ctx, o.JobList); err == nil { // also by name; a job of the history has only its number
+			o.JobList = slurm.Number(j.GetRecord().GetId())
 		}
 		all, err := a.accounts(ctx, c, o)
 		if err != nil {
@@ -60,7 +60,7 @@ func (a *CLI) sprio(words []string) error {
 	format := ""
 	var noHeader, long bool
 	f := slurmFlags("sprio")
-	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
+	f.VarP(slurm.List{To: &o.JobList}, "jobs", "j", "")
 	f.VarP(slurm.List{To: &o.Users}, "user", "u", "")
 	f.VarP(slurm.List{To: &o.Partitions}, "partition", "p", "")
 	f.StringVarP(&format, "format", "o", "", "")
@@ -80,7 +80,7 @@ func (a *CLI) sprio(words []string) error {
 	if err != nil {
 		return err
 	}
-	o.states = "PD"
+	o.StateList = "PD"
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.entries(ctx, c, &o)
 		if err != nil {

@@ -9,12 +9,11 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
 	client "github.com/yi-json/synapse/clients/go"
-	"github.com/yi-json/synapse/clients/go/scope"
+	"github.com/yi-json/synapse/cmd/internal/sbatch"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
@@ -129,22 +128,9 @@ func (a *CLI) variables(f *pflag.FlagSet, options map[string]string) error {
 	return nil
 }
 
-// eachJob changes each named job, and continues after a failure. It first finds all jobs, so that a refused scope
-// changes nothing.
+// eachJob changes each named job, and continues after a failure.
 func (a *CLI) eachJob(ctx context.Context, c *client.Client, words []string, do func(*messages.JobStatus) error) error {
-	var parts []string
-	for _, word := range words {
-		parts = append(parts, scope.Split(word, ",")...)
-	}
-	f := exit.Failures{Tell: a.Tell}
-	all, err := c.Scoped(ctx, parts, query.Find(c), f.Note)
-	if err != nil {
-		return err
-	}
-	for _, j := range all {
-		f.Note(do(j))
-	}
-	return f.First
+	return query.Each(ctx, c, words, a.Tell, do)
 }
 
 // me returns the owner of jobs that are submitted with this connection.
@@ -169,21 +155,25 @@ func delimit[T any](columns []slurm.Column[T], between string, closed, parsed2 b
 
 // table prints the lines of a format, with optional headers.
 func table[T any](a *CLI, heads bool, before string, columns []slurm.Column[T], rows []T) error {
-	if heads {
-		if err := a.Data("%s", strings.TrimRight(slurm.Line(before, columns, func(c slurm.Column[T]) string {
-			return c.Name
-		}), " ")); err != nil {
-			return err
-		}
-	}
-	for _, row := range rows {
-		line := slurm.Line(before, columns, func(c slurm.Column[T]) string { return c.Of(row) })
-		if err := a.Data("%s", strings.TrimRight(line, " ")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slurm.Table(heads, before, columns, rows, func(line string) error { return a.Data("%s", line) })
 }
+
+// add adds the options of a table that synapse-submit shares.
+func add[B any](f *pflag.FlagSet, to *B, options []sbatch.Option[B]) {
+	for _, o := range options {
+		f.VarPF(option[B]{to, o}, o.Long, o.Short, "").NoOptDefVal = o.Bare
+	}
+}
+
+// option is an option of a table.
+type option[B any] struct {
+	to *B
+	of sbatch.Option[B]
+}
+
+func (option[B]) String() string           { return "" }
+func (option[B]) Type() string             { return "value" }
+func (o option[B]) Set(value string) error { return o.of.Set(o.to, value) }
 
 // refusedWord refuses an argument that a command does not accept.
 func refusedWord(word string) error {

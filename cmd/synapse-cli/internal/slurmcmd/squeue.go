@@ -3,13 +3,12 @@ package slurmcmd
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	client "github.com/yi-json/synapse/clients/go"
-	"github.com/yi-json/synapse/clients/go/scope"
+	"github.com/yi-json/synapse/cmd/internal/command"
 	"github.com/yi-json/synapse/cmd/internal/slurm"
 	"github.com/yi-json/synapse/cmd/internal/slurm/query"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
@@ -18,17 +17,16 @@ import (
 
 // This file implements `squeue`.
 
-// choice holds the selection of jobs for squeue and scancel, as the options say it.
+// choice holds the selection of jobs of a listing, as the options say it.
 type choice struct {
 	query.Choice
-	states, jobs, nodes string
-	me, others          bool
+	others bool
 }
 
 // listed returns the selected states, and all known jobs including elements.
 func (o *choice) listed(ctx context.Context, c *client.Client) (states []string, jobs []*messages.JobStatus,
 	err error) {
-	if states, err = statesOf(o.states); err == nil {
+	if states, err = statesOf(o.StateList); err == nil {
 		jobs, err = c.Jobs(ctx, &messages.ListJobs{Elements: true})
 	}
 	return states, jobs, err
@@ -36,62 +34,31 @@ func (o *choice) listed(ctx context.Context, c *client.Client) (states []string,
 
 // onNodes keeps the jobs on the selected nodes.
 func (o *choice) onNodes(all []*slurm.Entry) ([]*slurm.Entry, error) {
-	if o.nodes == "" {
+	if o.NodeList == "" {
 		return all, nil
 	}
-	nodes, err := slurm.Hostnames(o.nodes)
+	nodes, err := slurm.Hostnames(o.NodeList)
 	return query.OnNodes(all, nodes), err
 }
 
 // entries returns the selected unfinished jobs. An array represents its waiting elements.
 func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*slurm.Entry, err error) {
-	if o.me || o.others {
-		me, err := a.me(ctx, c)
-		if err != nil {
+	if o.others {
+		if o.NotUser, err = a.me(ctx, c); err != nil {
 			return nil, err
 		}
-		if o.others {
-			o.NotUser = me
-		}
-		if o.me {
-			o.Users = me
-		}
 	}
-	o.Named = nil
-	err = a.eachJob(ctx, c, listWords(o.jobs), func(j *messages.JobStatus) error {
-		o.Named = append(o.Named, j)
-		return nil
-	})
-	if err != nil {
+	if o.States, err = statesOf(o.StateList); err != nil {
 		return nil, err
 	}
-	if o.States, err = statesOf(o.states); err != nil {
-		return nil, err
-	}
-	if all, err = query.Jobs(ctx, c, &o.Choice, time.Now()); err != nil {
-		return nil, err
-	}
-	return o.onNodes(all)
-}
-
-func listWords(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return scope.Split(text, ",")
+	return query.Select(ctx, c, &o.Choice, time.Now(), a.Tell)
 }
 
 // statesOf parses a list of states; an empty list means those of unfinished jobs.
-func statesOf(text string) (states []string, err error) {
-	if strings.EqualFold(text, "all") {
-		text = "PD,R,CF,CG,CD,F,CA,TO,DL,NF,PR,OOM,SE"
-	}
-	for _, word := range listWords(text) {
-		state, ok := slurm.Long(word)
-		if !ok {
-			return nil, exit.Usage("Invalid job state specified: %s", word)
-		}
-		states = append(states, state)
+func statesOf(text string) ([]string, error) {
+	states, unknown := query.States(text)
+	if unknown != "" {
+		return nil, exit.Usage("Invalid job state specified: %s", unknown)
 	}
 	return states, nil
 }
@@ -104,27 +71,16 @@ var queueVariables = map[string]string{
 
 func (a *CLI) squeue(words []string) error {
 	var o choice
-	var format, long, sorted string
-	var noHeader, isLong, starts, object bool
+	var q command.Queue
+	var long, sorted string
+	var starts, object bool
 	every := 0
 	f := slurmFlags("squeue")
+	add(f, &q, command.QueueOptions())
 	f.IntVarP(&every, "iterate", "i", 0, "")
-	f.VarP(slurm.List{To: &o.Users}, "user", "u", "")
-	f.VarP(slurm.List{To: &o.Names}, "name", "n", "")
-	f.VarP(slurm.List{To: &o.Partitions}, "partition", "p", "")
-	f.VarP(slurm.List{To: &o.states}, "states", "t", "")
-	f.VarP(slurm.List{To: &o.Accounts}, "account", "A", "")
-	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
-	f.VarP(slurm.List{To: &o.nodes}, "nodelist", "w", "")
-	f.VarP(slurm.List{To: &o.QOS}, "qos", "q", "")
-	f.BoolVar(&o.me, "me", false, "")
 	f.BoolVar(&o.others, "notme", false, "")
-	f.StringVarP(&format, "format", "o", "", "")
 	f.StringVarP(&long, "Format", "O", "", "")
 	f.StringVarP(&sorted, "sort", "S", "", "")
-	f.BoolVarP(&noHeader, "noheader", "h", false, "")
-	f.BoolVarP(&isLong, "long", "l", false, "")
-	f.BoolVarP(&o.Each, "array", "r", false, "")
 	f.BoolVar(&starts, "start", false, "")
 	jsonFlag(f, &object)
 	if err := a.parse(f, words); err != nil {
@@ -136,13 +92,14 @@ func (a *CLI) squeue(words []string) error {
 	switch {
 	case f.NArg() > 0:
 		return refusedWord(f.Arg(0))
-	case starts && o.states == "":
-		o.states = "PD"
+	case starts && q.StateList == "":
+		q.StateList = "PD"
 	}
 	if err := interval(f, every); err != nil {
 		return err
 	}
-	before, columns, err := a.queueColumns(format, long, isLong, starts)
+	o.Choice.Choice, o.Each = q.Choice, q.Each
+	before, columns, err := a.queueColumns(q.Format, long, q.Long, starts)
 	sorted = cmp.Or(sorted, a.Variable("SQUEUE_SORT"))
 	if sorted != "" && err == nil {
 		err = slurm.Sort(nil, sorted)
@@ -161,7 +118,7 @@ func (a *CLI) squeue(words []string) error {
 		if object {
 			return answerJSON(ctx, a, c, "jobs", all, (*slurm.Entry).Object)
 		}
-		return table(a, !noHeader, before, columns, all)
+		return table(a, !q.NoHeader, before, columns, all)
 	})
 }
 
