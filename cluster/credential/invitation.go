@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -27,7 +26,7 @@ const (
 	invitationsFolder = "invitations"
 	machinesFolder    = "machines"
 	InvitationPrefix  = "synapse1"
-	secretBytes       = 32
+	secretBytes       = identity.SecretBytes
 	// MaxUses limits the nodes that one join token admits.
 	MaxUses = 1024
 )
@@ -107,26 +106,11 @@ func readTicket(text string) (ticket, error) {
 
 // readText parses the text of a token of one kind.
 func readText(text, prefix string) (ticket, error) {
-	parts := strings.Split(strings.TrimSpace(text), ".")
-	if len(parts) != 4 || parts[0] != prefix || identity.CheckCluster(parts[1]) != nil {
+	cluster, root, secret, ok := identity.SplitToken(text, prefix)
+	if !ok {
 		return ticket{}, errTicket
 	}
-	root, err := hex.DecodeString(parts[2])
-	secret, failed := hex.DecodeString(parts[3])
-	if err != nil || failed != nil || len(root) != sha256.Size || len(secret) != secretBytes {
-		return ticket{}, errTicket
-	}
-	return ticket{cluster: parts[1], root: [sha256.Size]byte(root), secret: secret}, nil
-}
-
-// finds returns the cluster's root among the certificates that a scheduler presented. It returns nil if there is none.
-func (t ticket) finds(shown []*x509.Certificate) *x509.Certificate {
-	for _, c := range shown {
-		if sha256.Sum256(c.Raw) == t.root {
-			return c
-		}
-	}
-	return nil
+	return ticket{cluster: cluster, root: root, secret: secret}, nil
 }
 
 // Spend consumes one use of a join token for a node with this key. It returns the node's name and its allowed claims. A

@@ -165,21 +165,9 @@ func (b *Bearer) dial(ctx context.Context, raw net.Conn) (net.Conn, credentials.
 func (t ticket) prove(
 	ctx context.Context, raw net.Conn, protocol string, found func(*x509.Certificate),
 ) (*tls.Conn, error) {
-	conn := tls.Client(raw, &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: []string{protocol},
-		InsecureSkipVerify: true, // VerifyConnection verifies, by the token's root
-		VerifyConnection: func(s tls.ConnectionState) error {
-			root := t.finds(s.PeerCertificates)
-			if root == nil {
-				return identity.ErrUnknown
-			}
-			if found != nil {
-				found(root)
-			}
-			trust := identity.Trust{Cluster: t.cluster, Roots: []*x509.Certificate{root}, Now: t.Now}
-			return trust.Scheduler(s.PeerCertificates)
-		},
-	})
+	config := identity.PinnedConfig(t.cluster, t.root, t.Now, found)
+	config.NextProtos = []string{protocol}
+	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if r := ours(err); r != nil {
 			return nil, r

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +27,8 @@ const (
 	defaultServer = "localhost:9000"
 	// within limits the request. After it, synapse-cli repeats the request and waits for longer.
 	within = 5 * time.Second
+	// maxContexts limits the file of contexts, as in synapse-cli.
+	maxContexts = 1 << 20
 	// maxAnswer limits the answer to a submit.
 	maxAnswer = 64 << 10
 	// maxHeader limits the header of an answer.
@@ -37,7 +38,8 @@ const (
 // server is a scheduler and the way to it.
 type server struct {
 	address string // host:port, or unix:PATH
-	folder  string // of the user's certificate; empty: no TLS
+	folder  string // of the user's certificate; empty: none
+	token   string // of the user; empty: none
 }
 
 // unserved lists the settings that only synapse-cli understands.
@@ -58,8 +60,12 @@ func (c *call) settings() (server, bool) {
 		return s, !strings.ContainsAny(s.address, ", ")
 	}
 	if path := contextfile.Path(c.variable); path != "" {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return server{}, false // the user has logged in: synapse-cli reads the file
+		text, err := identity.ReadPrivate(path, maxContexts)
+		if err == nil {
+			return loggedIn(string(text))
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return server{}, false
 		}
 	}
 	s.address = defaultServer
@@ -69,9 +75,19 @@ func (c *call) settings() (server, bool) {
 	return s, true
 }
 
+// loggedIn returns the scheduler of the current context.
+func loggedIn(contexts string) (server, bool) {
+	entry, ok := contextfile.Current(contexts)
+	if !ok || strings.ContainsAny(entry.Server, ", ") || entry.TLS != "" && entry.Token != "" {
+		return server{}, false
+	}
+	s := server{address: entry.Server, folder: entry.TLS, token: entry.Token}
+	return s, s.token == "" || !strings.HasPrefix(s.address, unixsocket.Scheme)
+}
+
 // identifies reports whether the scheduler learns the identity of the user.
 func (s server) identifies() bool {
-	return s.folder != "" || strings.HasPrefix(s.address, unixsocket.Scheme)
+	return s.folder != "" || s.token != "" || strings.HasPrefix(s.address, unixsocket.Scheme)
 }
 
 // dial connects to the scheduler and verifies it.
@@ -79,7 +95,40 @@ func (s server) dial(ctx context.Context) (net.Conn, error) {
 	if path, is := strings.CutPrefix(s.address, unixsocket.Scheme); is {
 		return dialSocket(ctx, path)
 	}
-	var config *tls.Config
+	config, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.address)
+	if err != nil || config == nil {
+		return conn, err
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+// The protocols of an HTTP client with a certificate, and of one that verifies the scheduler before it sends a token.
+const (
+	protocolHTTP  = "http/1.1"
+	protocolToken = "synapse-http/1"
+	tokenPrefix   = "synapselogin1"
+)
+
+// config returns the TLS configuration, or nil for a connection without TLS.
+func (s server) config() (config *tls.Config, err error) {
+	if s.token != "" {
+		cluster, root, _, ok := identity.SplitToken(s.token, tokenPrefix)
+		if !ok {
+			return nil, errors.New("not a token of this cluster")
+		}
+		config = identity.PinnedConfig(cluster, root, nil, nil)
+		config.NextProtos = []string{protocolToken}
+		return config, nil
+	}
 	if s.folder != "" {
 		if identity.IsExternal(s.folder) {
 			return nil, errors.New("certificate of an outside issuer")
@@ -100,18 +149,9 @@ func (s server) dial(ctx context.Context) (net.Conn, error) {
 			return nil, err
 		}
 		config = trust.ClientConfig(func() *identity.Pair { return folder.Pair }, nil)
-		config.NextProtos = []string{"http/1.1"}
+		config.NextProtos = []string{protocolHTTP}
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.address)
-	if err != nil || config == nil {
-		return conn, err
-	}
-	secure := tls.Client(conn, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return secure, nil
+	return config, nil
 }
 
 // admitted is the frame with which the scheduler admits a user on its socket: its length, and a zero.
@@ -150,8 +190,12 @@ func (s server) post(path string, body []byte, limit int) (answer []byte, sent b
 	if strings.HasPrefix(host, unixsocket.Scheme) {
 		host = "localhost"
 	}
+	authorization := ""
+	if s.token != "" {
+		authorization = "Authorization: Bearer " + s.token + "\r\n"
+	}
 	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
-		"Connection: close\r\n\r\n", path, host, len(body))
+		"%sConnection: close\r\n\r\n", path, host, len(body), authorization)
 	if _, err := conn.Write(append([]byte(head), body...)); err != nil {
 		return nil, true
 	}

@@ -265,7 +265,7 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		case bare >= 0:
 			return g.bareConfig(hello.SupportedProtos[bare]), nil
 		case slices.Contains(hello.SupportedProtos, protocolProgram):
-			return visitConfig(calls, protocolProgram), nil
+			return g.programConfig(calls), nil
 		case visits(hello.SupportedProtos):
 			if page = g.named(hello); page != nil {
 				return page.config(), nil

@@ -62,14 +62,17 @@ func (g *Authenticator) welcome(text []byte) (*identity.Pair, identity.Identity,
 func (g *Authenticator) bareConfig(protocol string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, NextProtos: []string{protocol},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			shown := g.pair.Load().TLS()
-			for _, root := range g.o.Folder.Roots {
-				shown.Certificate = append(shown.Certificate, root.Raw)
-			}
-			return shown, nil
-		},
+		GetCertificate: g.withRoots,
 	}
+}
+
+// withRoots returns the scheduler's certificates with the roots of the cluster.
+func (g *Authenticator) withRoots(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	shown := g.pair.Load().TLS()
+	for _, root := range g.trust.Roots {
+		shown.Certificate = append(shown.Certificate, root.Raw)
+	}
+	return shown, nil
 }
 
 // errReplaced is the error for a node whose name another key has taken over.

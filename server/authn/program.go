@@ -3,6 +3,7 @@ package authn
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -28,6 +29,14 @@ import (
 // protocolProgram is the ALPN protocol of programs that verify the scheduler with the cluster's root before they
 // send a token. An HTTP client without verification does not offer it.
 const protocolProgram = "synapse-http/1"
+
+// programConfig returns the TLS settings for such programs. The scheduler also sends the roots, because a program with
+// a token may know only the digest of one.
+func (g *Authenticator) programConfig(calls *tls.Config) *tls.Config {
+	c := visitConfig(calls, protocolProgram)
+	c.GetCertificate = g.withRoots
+	return c
+}
 
 // ErrUnproved is the error for a token from a program that has not shown that it verifies the scheduler.
 var ErrUnproved = errors.New(

@@ -39,12 +39,12 @@ var queueCalls = []struct {
 }
 
 // listsAlike compares squeue and scancel of the two programs.
-func listsAlike(t *testing.T, c *cluster, env string) {
+func listsAlike(t *testing.T, c *cluster, env []string) {
 	cli, quick := filepath.Join(bin, "synapse-cli"), filepath.Join(bin, "synapse-submit")
 	alone := aloneIn(t, t.TempDir())
 	run := func(program, name, line, more string) outcome {
 		cmd := c.command("sh", "-c", `name=$1; shift; exec "$name" `+line, "sh", linkTo(t, program, name))
-		cmd.Env = append(cmd.Env, "PATH=/usr/bin:/bin", env, more)
+		cmd.Env = append(append(cmd.Env, "PATH=/usr/bin:/bin", more), env...)
 		got := ask(t, cmd)
 		return outcome{code: got.code, out: got.out, err: got.err}
 	}
@@ -55,9 +55,10 @@ func listsAlike(t *testing.T, c *cluster, env string) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	submit := func(name string) string {
-		return c.submit(&messages.JobSpec{Name: name, Image: messages.HostImage, Command: []string{"true"},
-			Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: &messages.Resources{MilliCpu: 1000},
-			BeginUnixMs: time.Now().Add(100 * time.Hour).UnixMilli()})
+		if got := run(cli, "sbatch", "-H -J "+name+" --wrap true", ""); got.code != 0 {
+			t.Fatalf("sbatch ended with %+v", got)
+		}
+		return c.newestJob().GetRecord().GetId()
 	}
 	jobs := []string{submit("alike-one"), submit("alike-two")}
 	put := func(line string) string {

@@ -95,6 +95,26 @@ func TestSubmitAlike(t *testing.T) {
 	submitsAlike(t, c, "SYNAPSE_TLS=")
 }
 
+// TestSlurmLinks checks that only the link with a served name starts synapse-submit, and that a link of an earlier
+// version is replaced.
+func TestSlurmLinks(t *testing.T) {
+	everywhere(t)
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(bin, "synapse-cli"), filepath.Join(dir, "sbatch")); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t}
+	for range 2 {
+		c.cli("slurm", "install", dir).wants(t, 0, filepath.Join(dir, "sbatch"), "")
+		for name, program := range map[string]string{"sbatch": "synapse-submit", "squeue": "synapse-cli"} {
+			if to, err := os.Readlink(filepath.Join(dir, name)); err != nil || filepath.Base(to) != program {
+				t.Errorf("%s is a link to %s (%v), want %s", name, to, err, program)
+			}
+		}
+	}
+}
+
 // TestSubmitAlikeSecured compares the two programs with a user's certificate.
 func TestSubmitAlikeSecured(t *testing.T) {
 	s := newSecured(t)
@@ -104,9 +124,23 @@ func TestSubmitAlikeSecured(t *testing.T) {
 	submitsAlike(t, s.cluster, "SYNAPSE_TLS="+filepath.Join(s.keys, "admin"))
 }
 
-func submitsAlike(t *testing.T, c *cluster, env string) {
+// TestSubmitAlikeLoggedIn compares the two programs after a login with a token.
+func TestSubmitAlikeLoggedIn(t *testing.T) {
+	s := newSecured(t)
+	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
+	s.node("n2", "r1", "--tls", s.folder("node", "n2"))
+	token, contexts := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "contexts.yaml")
+	s.as(filepath.Join(s.keys, "admin"), "token", "create", "--user", "ada", "--role", "submitter", "--out", token).
+		wants(t, 0, "", "")
+	login := s.command(filepath.Join(bin, "synapse-cli"), "login", s.address, "--token-file", token)
+	login.Env = append(login.Env, "SYNAPSE_CONTEXTS="+contexts, "SYNAPSE_SERVER=")
+	ask(t, login).wants(t, 0, "", "")
+	submitsAlike(t, s.cluster, "SYNAPSE_CONTEXTS="+contexts, "SYNAPSE_SERVER=", "SYNAPSE_TLS=")
+}
+
+func submitsAlike(t *testing.T, c *cluster, env ...string) {
 	ready := c.command(filepath.Join(bin, "synapse-cli"), "get", "jobs")
-	ready.Env = append(ready.Env, env)
+	ready.Env = append(ready.Env, env...)
 	ask(t, ready).wants(t, 0, "", "")
 	home := t.TempDir()
 	for name, text := range alikeFiles {
@@ -119,7 +153,7 @@ func submitsAlike(t *testing.T, c *cluster, env string) {
 		run := func(program string) (result, *messages.JobSpec) {
 			before := c.newestJob().GetRecord().GetId()
 			cmd := c.command("sh", "-c", `name=$1; shift; exec "$name" `+call.line, "sh", program)
-			cmd.Dir, cmd.Env = home, append(cmd.Env, "PATH=/usr/bin:/bin", env, call.env)
+			cmd.Dir, cmd.Env = home, append(append(cmd.Env, "PATH=/usr/bin:/bin", call.env), env...)
 			got := ask(t, cmd)
 			got.out, got.err = jobNumber.ReplaceAllString(got.out, "N"), jobNumber.ReplaceAllString(got.err, "N")
 			newest := c.newestJob()
@@ -151,7 +185,7 @@ func submitsAlike(t *testing.T, c *cluster, env string) {
 	for _, name := range []string{"squeue", "scancel", "synapse-submit", "synctl"} { // the name decides what an error is
 		run := func(program string) result {
 			cmd := c.command(filepath.Join(bin, program), "--no-such-flag")
-			cmd.Args[0], cmd.Env = name, append(cmd.Env, env)
+			cmd.Args[0], cmd.Env = name, append(cmd.Env, env...)
 			return ask(t, cmd)
 		}
 		got, want := run("synapse-submit"), run("synapse-cli")
