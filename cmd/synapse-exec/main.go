@@ -26,6 +26,7 @@ const (
 // words maps the first argument to the functions for synapse-cli and --lead.
 var words = map[string]func([]string) error{
 	"--pack": pack, "--unpack": unpack, "--dial": dial, "--version": version, "--release": release,
+	"--pmi": servePMI,
 }
 
 func main() {

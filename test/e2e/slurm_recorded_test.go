@@ -53,7 +53,7 @@ nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
 head_node=${nodes[0]}
 head_node_ip=$(srun --nodes=1 --ntasks=1 -w "$head_node" hostname --ip-address)
 echo $SLURM_NTASKS_PER_NODE $SLURM_NNODES $SLURM_RESTART_COUNT
-srun --output log_%x_%j_${SLURM_RESTART_COUNT:-0}.out --chdir "$PWD" --wait=60 --kill-on-bad-exit=1 --mpi=none \
+srun --output log_%x_%j_${SLURM_RESTART_COUNT:-0}.out --chdir "$PWD" --wait=60 --kill-on-bad-exit=1 --mpi=pmix \
   --overlap sh -c 'echo $SLURM_NODEID of $SLURM_NNODES'
 exitcode=$?
 set -e

@@ -90,7 +90,8 @@ func stepped(t *testing.T, home string, run func(...string) result) {
 		"with " +
 		"$SLURM_NTASKS'\n" +
 		"srun sh -c 'echo $SLURM_NODEID,$CUDA_VISIBLE_DEVICES' | sort -u | tr -cd ',\\n' | uniq -c\n" +
-		"srun --mpi=pmix true\necho refused with $?\n" +
+		"srun --mpi=pmix sh -c 'echo ${PMI_PORT:+port} ${PMI_ID:+secret}' | sort -u\n" +
+		"srun --mpi=mvapich true\necho refused with $?\nsrun --mpi=none sh -c 'echo $PMI_PORT' | sort -u\n" +
 		"srun -N 1 -n 1 --input none --export=ALL,MORE='a b',MINE=other sh -c 'cat; echo $MORE, $MINE' <&-\n" +
 		"srun --wait=1 sh -c 'test $SLURM_PROCID = 0 || exec sleep 600' 2>/dev/null\necho waited with $?\n" +
 		"srun -K sh -c 'test $SLURM_PROCID != 3 || exit 7; sleep 600'\necho killed with $?\n" +
@@ -102,8 +103,10 @@ func stepped(t *testing.T, home string, run func(...string) result) {
 		"steps.sh").wants(t, 3, "", "")
 	want := "2\n0: 0.0 of 4, it's mine, node 0\n1: 1.1 of 4, it's mine, node 0\n2: 2.0 of 4, it's mine, node 1\n" +
 		"3: 3.1 of 4, it's mine, node 1\nalone on 0 of 1 with 1\n      4 ,,\n" +
-		"srun: error: --mpi: pmix is not supported (mpirun starts its own processes)\n" +
-		"refused with 1\na b, other\nwaited with 143\n"
+		"srun: warning: --mpi=pmix: there is no PMIx here: start programs of Open MPI with mpirun; programs of MPICH and " +
+		"programs without MPI run as usual\nport secret\n" +
+		"srun: error: --mpi=mvapich: use pmi2 (MPICH), pmix (accepted, has no effect), none or list\n" +
+		"refused with 1\n\na b, other\nwaited with 143\n"
 	for process, code := range []string{"143", "143", "143", "7", "", "1", "2", "3"} {
 		switch {
 		case process == 4:

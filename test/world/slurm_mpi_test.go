@@ -20,7 +20,8 @@ import (
 var inSpace = regexp.MustCompile(`rank (\d) of 4 in (mnt:\[\d+\]): 10\n`)
 
 // TestSlurmMPI starts four ranks on two nodes by mpirun of Open MPI and by mpiexec of MPICH, in jobs of sbatch, salloc
-// and srun. Neither is told about nodes or numbers. Both find Slurm's variables and start their daemons by srun.
+// and srun. Neither is told about nodes or numbers. Both find Slurm's variables and start their daemons by srun. srun
+// also starts the program of MPICH directly.
 //
 // MPICH 4.0 with UCX in Debian sometimes hangs in MPI_Finalize (TestMPI has the reason). So its end is checked only if
 // it comes in time.
@@ -41,6 +42,7 @@ func TestSlurmMPI(t *testing.T) {
 		// Both nodes share one kernel, so UCX would wait for memory that they do not share.
 		"timeout 20 mpiexec.hydra -genv UCX_TLS tcp,self ./mpich",
 		"timeout 20 mpiexec.hydra -bootstrap slurm -genv UCX_TLS tcp,self ./mpich",
+		"timeout -k 5 20 srun env UCX_TLS=tcp,self ./mpich",
 	} {
 		for _, words := range [][]string{
 			{"sbatch", "--wait", "-o", "said", "--wrap", launcher},
@@ -73,6 +75,12 @@ func TestSlurmMPI(t *testing.T) {
 				t.Errorf("%v: %v\n%s", run, err, text)
 			}
 		}
+	}
+	// srun has no PMIx. Open MPI must not run as four programs of one rank.
+	text, err := u.run(time.Minute, append(append([]string{"srun"}, size...), "--mpi=pmix", "./openmpi")...)
+	if err == nil || !strings.Contains(text, "direct launched") || strings.Contains(text, "rank 0 of 1") ||
+		strings.Count(text, "there is no PMIx here") != 1 {
+		t.Errorf("Open MPI without mpirun: %v: %s", err, text)
 	}
 	// A program that starts without a launcher is alone: nothing makes it believe that srun started it.
 	for _, kind := range []string{"openmpi", "mpich"} {

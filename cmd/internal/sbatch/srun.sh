@@ -63,9 +63,23 @@ seconds() { # a duration of Slurm
   echo "$days:$rest" | { IFS=: read -r d h m s && echo $(($(bare "$d") * 86400 + $(bare "$h") * 3600 + $(bare "$m") * 60 + $(bare "$s"))); }
 }
 
+# exchange checks --mpi. Each step with several processes has a server of PMI-1, by which the ranks of MPICH find each
+# other. There is no PMIx, and Open MPI then ends with an error of its own.
+exchange() {
+  case $mpi in
+  none | pmi1 | pmi2) ;;
+  pmix | pmix_v[0-9]* | openmpi)
+    [ -n "$exchanged" ] || echo "srun: warning: --mpi=$mpi: there is no PMIx here: start programs of Open MPI with mpirun; programs of MPICH and programs without MPI run as usual" >&2
+    exchanged=1
+    ;;
+  list) printf 'MPI plugin types are...\n\tnone\n\tpmi1\n\tpmi2\n' && exit ;;
+  *) fail "--mpi=$mpi: use pmi2 (MPICH), pmix (accepted, has no effect), none or list" ;;
+  esac
+}
+
 # Slurm's options from the environment.
 label='' strict='' limit=${SLURM_WAIT:-} until='' input='' output=${SLURM_STDOUTMODE:-} errors=${SLURM_STDERRMODE:-}
-appends='' warned=''
+appends='' warned='' exchanged='' mpi=${SLURM_MPI_TYPE:-pmi2}
 [ -z "$SLURM_LABELIO" ] || [ "$SLURM_LABELIO" = 0 ] || label=1
 [ -z "$SLURM_KILL_BAD_EXIT" ] || [ "$SLURM_KILL_BAD_EXIT" = 0 ] || strict=1
 option() { # applies an option
@@ -105,7 +119,7 @@ option() { # applies an option
   wait) case $2 in '' | *[!0-9]*) fail "--wait=$2: is not a number of seconds" ;; esac && limit=$2 ;;
   time) until=$(seconds "$2") || exit 1 ;;
   jobid) [ "$2" = "$SLURM_JOB_ID" ] || fail "--jobid=$2: a step runs in its own job" ;;
-  mpi) [ "$2" = none ] || fail "--mpi: $2 is not supported (mpirun starts its own processes)" ;;
+  mpi) mpi=$2 && exchange ;;
   het-group) fail "--het-group=$2: the job has one group of nodes: select nodes with --nodelist or --relative" ;;
   version) echo "slurm @VERSION@" && exit ;;
   help | usage) echo "Usage: srun [OPTIONS...] COMMAND [args...] [: [OPTIONS...] COMMAND...]" && exit ;;
@@ -130,8 +144,8 @@ if [ "$hosts" != "$SYNAPSE_WORLD_SIZE" ]; then
   while [ "$n" -lt "$SYNAPSE_WORLD_SIZE" ]; do ranks="$ranks :$n=" n=$((n + 1)); done
 fi
 kept=$(mktemp -d "${0%/*}/step.XXXXXX") || exit 1
-timers=''
-trap 'rm -rf "$kept"; [ -z "$timers" ] || kill $timers 2>/dev/null' EXIT
+timers='' servers=''
+trap 'rm -rf "$kept"; [ -z "$timers$servers" ] || kill $timers $servers 2>/dev/null' EXIT
 step=$(ls -d "${0%/*}"/step-* 2>/dev/null | wc -l)
 until mkdir "${0%/*}/step-$step" 2>/dev/null; do step=$((step + 1)); done
 
@@ -230,7 +244,7 @@ place() { # finds the last place with a name among these, because nodes of a tes
   done
   [ -n "$spot" ]
 }
-total=0 allNodes=0 component=0
+total=0 allNodes=0 component=0 spots=''
 plan() { # the processes of a component
   all=$places byHost=1
   if [ -n "$shares" ] && [ -z "$nodes$names$each$skip$without" ]; then all=$ranks byHost=''; fi
@@ -284,7 +298,7 @@ plan() { # the processes of a component
   allNodes=$((allNodes + nodes)) component=$((component + 1))
 }
 process() { # one process of the plan
-  at=${place#*=}
+  at=${place#*=} spots=$spots${spots:+,}$((allNodes + node))
   out=$(file output "$output" "$total" "$node" "$at") && err=$(file error "$errors" "$total" "$node" "$at") || exit 1
   in=$input
   case $in in
@@ -362,8 +376,13 @@ while :; do
 done
 [ "$limit" != 0 ] || limit=''
 
-pids='' bad=''
+pids='' bad='' port='' secret=''
 trap 'bad=1' TERM INT
+if [ "$total" -gt 1 ] && [ "$mpi" != none ] && mkfifo "$kept/pmi" 2>/dev/null; then
+  "$SYNAPSE_EXEC" --pmi "$spots" >"$kept/pmi" &
+  servers=$!
+  read -r port secret <"$kept/pmi" || echo "srun: warning: PMI did not start: a program of MPICH starts as single processes" >&2
+fi
 timer() { # ends the step after some seconds
   (
     exec >/dev/null 2>&1 </dev/null 4>&-
@@ -377,6 +396,8 @@ one() { # process, its place, its input, its component
   text="$(cat "$kept/vars.$4")
 SLURM_STEP_ID=$step SLURM_STEPID=$step SLURM_STEP_NUM_TASKS=$total SLURM_NTASKS=$total SLURM_NPROCS=$total
 export SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NUM_TASKS SLURM_NTASKS SLURM_NPROCS
+unset PMI_FD PMI_PORT PMI_ID
+${secret:+PMI_PORT=$SLURMD_NODENAME:$port PMI_ID=$((secret + $1)); export PMI_PORT PMI_ID}
 $(cat "$kept/text.$1")"
   sh -c 'echo "$PPID"' >"$kept/pid.$1" # the process ID of this shell, which exec keeps
   case $2 in ":$SYNAPSE_RANK" | "$SLURMD_NODENAME") exec /bin/sh -c "$text" ;; esac

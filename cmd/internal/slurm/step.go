@@ -16,9 +16,9 @@ import (
 
 // step holds the options of a step.
 type step struct {
-	label, strict, terminal, noInput, noShell, kills, several bool
-	killSignal, job                                           string
-	passed                                                    []string // options that srun in the job applies
+	label, strict, terminal, noInput, noShell, kills, several, lists bool
+	killSignal, job                                                  string
+	passed                                                           []string // options that srun in the job applies
 }
 
 var (
@@ -54,7 +54,7 @@ func stepOptions() []option {
 		option{"open-mode", "", "", handed("open-mode", common(sbatch.SetOpenMode))},
 		option{"multi-prog", "", "yes", handed("multi-prog", yes(func(b *Batch) *bool { return &b.step.several }))},
 		option{"wait", "W", "", handed("wait", setStepWait)}, option{"relative", "r", "", handed("relative", setRelative)},
-		option{"mpi", "", "", exactly("none", "mpirun starts its own processes")},
+		option{"mpi", "", "", handed("mpi", setMPI)},
 		option{"cpu-bind", "", "", setCPUBind},
 		option{"overlap", "", "yes", common(sbatch.None)},
 		option{"exact", "", "yes", common(sbatch.None)}, option{"unbuffered", "u", "yes", common(sbatch.None)},
@@ -94,6 +94,26 @@ func setCPUBind(b *Batch, value string) error {
 	}
 	return pass("--cpu-bind")(b, value)
 }
+
+// setMPI accepts the interfaces between srun and MPI that Slurm has. srun in the job prints the warnings.
+func setMPI(b *Batch, value string) error {
+	version, is := strings.CutPrefix(value, "pmix_v")
+	switch {
+	case value == "list":
+		b.step.lists = true
+	case is && version != "" && strings.Trim(version, "0123456789") == "":
+	case !slices.Contains([]string{"none", "pmi1", "pmi2", "pmix", "openmpi"}, value):
+		return refuse("use pmi2 (MPICH), pmix (accepted, has no effect), none or list",
+			"%q is not an MPI interface of Slurm", value)
+	}
+	return nil
+}
+
+// MPITypes is the text that srun --mpi=list prints.
+const MPITypes = "MPI plugin types are...\n\tnone\n\tpmi1\n\tpmi2\n"
+
+// ListsMPI reports whether srun only prints MPITypes.
+func (b *Batch) ListsMPI() bool { return b.step.lists }
 
 func setStrict(b *Batch, value string) error {
 	if value != "0" && value != "1" {
@@ -186,6 +206,8 @@ func ParseStep(words []string, lookup func(string) (string, bool)) (b *Batch, co
 	switch {
 	case err != nil:
 		return nil, nil, err
+	case b.step.lists:
+		return b, nil, nil
 	case len(command) == 0:
 		return nil, nil, &Refusal{Option: "COMMAND", Text: "is missing"}
 	case b.step.job == "" && slices.Contains(command, ":"):

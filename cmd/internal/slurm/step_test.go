@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestStep(t *testing.T) {
 		{"", "--gres=gpu:1 --pty bash -i", "1 gpu=1 cpu=1", "bash -i"},
 		{"SLURM_PARTITION=gpu SLURM_TIMELIMIT=5 SBATCH_QOS=9", "-t 6 true", "1 cpu=1 time=6m queue=gpu", "srun -- true"},
 		{"SLURM_JOB_ID=7 SLURM_GPUS=8 SLURM_TIMELIMIT=5", "-n 4 -N 2 -w n[1-2] --overlap --mpi=none true", "",
-			"srun --nodes=2 --ntasks=4 --nodelist=n1,n2 -- true"},
+			"srun --nodes=2 --ntasks=4 --nodelist=n1,n2 --mpi=none -- true"},
 		{"", "--jobid=7 --pty -w n2 bash", "", "bash"},
 		{"SLURM_JOB_ID=7", "--export=NONE -D /scratch true", "", "srun -- true"},
 		{"", "-n 2 -o out.%t -e /logs/err.%j --open-mode=append -W 60 -i data --multi-prog conf", "2 cpu=1",
@@ -82,6 +83,23 @@ func TestStepCarries(t *testing.T) {
 	}
 }
 
+// TestStepMPI checks that srun in the job gets --mpi, and that --mpi=list needs no command.
+func TestStepMPI(t *testing.T) {
+	for _, kind := range []string{"none", "pmi1", "pmi2", "pmix", "pmix_v4", "openmpi"} {
+		b, command, err := ParseStep([]string{"--mpi=" + kind, "true"}, lookup(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		words, _, err := b.Step(command, here)
+		if err != nil || !slices.Contains(words, "--mpi="+kind) {
+			t.Errorf("--mpi=%s becomes %q: %v", kind, words, err)
+		}
+	}
+	if b, _, err := ParseStep([]string{"--mpi=list"}, lookup("")); err != nil || !b.ListsMPI() {
+		t.Errorf("--mpi=list: %v", err)
+	}
+}
+
 func TestRoom(t *testing.T) {
 	for _, c := range []struct{ line, wants, name, command string }{
 		{"", "1 cpu=1", "interactive", ""}, {"-N 2 --exclusive -t 1:00:00", "2 apart cpu=96 mem=1Ti time=1h", "interactive",
@@ -117,7 +135,7 @@ func TestStepRefused(t *testing.T) {
 		"srun": ParseStep, "salloc": ParseRoom,
 	}
 	for _, c := range []struct{ env, line, option string }{
-		{"", "srun --mpi=pmix true", "--mpi"}, {"", "srun -o out.%y true", "--output"},
+		{"", "srun --mpi=pmix_vx true", "--mpi"}, {"", "srun -o out.%y true", "--output"},
 		{"", "srun --array=1-3 true", "--array"},
 		{"", "srun -n 1 a : -n 2 b", ":"}, {"", "srun -I true", "--immediate"}, {"", "srun -W x true", "--wait"},
 		{"", "srun --wrap true", "--wrap"}, {"", "srun", "COMMAND"}, {"", "srun -H true", "--hold"},

@@ -292,7 +292,7 @@ func (a *CLI) config(c *client.Client) error {
 	text := "Configuration data as of " + time.Now().Format("2006-01-02T15:04:05")
 	for _, setting := range [][2]string{
 		{"ClusterName", cmp.Or(cluster, "synapse")}, {"DefMemPerNode", "UNLIMITED"},
-		{"MaxArraySize", strconv.Itoa(messages.MaxIndex + 1)}, {"MinJobAge", "300 sec"},
+		{"MaxArraySize", strconv.Itoa(messages.MaxIndex + 1)}, {"MinJobAge", "300 sec"}, {"MpiDefault", "pmi2"},
 		{"SelectType", "select/cons_tres"}, {"SLURM_VERSION", slurm.Version}, {"SlurmctldHost[0]", c.Server()},
 	} {
 		text += fmt.Sprintf("\n%-23s = %s", setting[0], setting[1])

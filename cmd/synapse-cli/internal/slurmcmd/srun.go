@@ -34,6 +34,10 @@ func (a *CLI) srun(words []string) error {
 	if err != nil {
 		return err
 	}
+	if b.ListsMPI() {
+		_, err := io.WriteString(a.Stdout, slurm.MPITypes)
+		return err
+	}
 	a.warn(b)
 	step, env, err := b.Step(command, sbatch.Here())
 	if err != nil {
