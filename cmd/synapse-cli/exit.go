@@ -47,6 +47,9 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	hint := fmt.Sprintf("run `%s --help` for its usage", found.CommandPath())
 	word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`)
 	flag := settings.MeantFlag(found.Flags(), err)
+	if strange := strangeKind(found, args); strange != "" && strings.HasPrefix(text, "unknown ") {
+		return exit.Hint(meant(found, strange), "unknown command %q for %q", strange, found.CommandPath())
+	}
 	switch habit := flagHabit(found.Name(), text); {
 	case habit != "":
 		hint = habit
@@ -61,6 +64,24 @@ func usageError(root *cobra.Command, args []string, err error) error {
 		hint += "; write a command and its flags after --"
 	}
 	return exit.Hint(hint, "%s", text)
+}
+
+// listsKinds reports whether a command has one command for each kind of object.
+func listsKinds(found *cobra.Command) bool {
+	return found.HasParent() && slices.Contains([]string{"get", "top", "describe"}, found.Name())
+}
+
+// strangeKind returns the kind of another scheduler that follows `get`, `top` or `describe`, or "". Its flags are
+// unknown too, but the kind is the mistake.
+func strangeKind(found *cobra.Command, args []string) string {
+	at := slices.Index(args, found.Name())
+	if !listsKinds(found) || at < 0 || at+1 == len(args) {
+		return ""
+	}
+	if word := args[at+1]; kinds[word] != "" || advice[found.Name()+" "+word] != "" {
+		return word
+	}
+	return ""
 }
 
 // foreign returns the argument in the position of a command that is not a command, or "".
@@ -122,15 +143,18 @@ func meant(found *cobra.Command, word string) string {
 	}
 	near := spelling.Nearest(word, words)
 	other := elsewhere[word]
-	if found.Name() == "get" {
+	switch found.Name() {
+	case "get", "top":
 		other = kinds[word]
+	case "describe":
+		other = strings.TrimSuffix(kinds[word], "s")
 	}
 	switch {
 	case advice[found.Name()+" "+word] != "":
 		return advice[found.Name()+" "+word]
 	case advice[word] != "" && !found.HasParent():
 		return advice[word]
-	case other != "" && (found.Name() == "get" || !found.HasParent()):
+	case other != "" && (listsKinds(found) || !found.HasParent()):
 		return "did you mean `" + found.CommandPath() + " " + other + "`?"
 	case near != "":
 		return "did you mean `" + found.CommandPath() + " " + near + "`?"

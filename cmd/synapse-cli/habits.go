@@ -14,23 +14,33 @@ var elsewhere = map[string]string{
 	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner",
 	"sprio": "slurm sprio", "seff": "slurm seff",
 	"cluster-info": "top", "edit": "update", "patch": "update",
+	"diff": "apply --dry-run=server", "proxy": "port-forward", "expose": "port-forward",
 	"annotate": "note", "undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }
 
 // kinds maps the words of other schedulers to the lists of `get`.
 var kinds = map[string]string{
-	"pods": "jobs", "tasks": "jobs", "workloads": "jobs", "machines": "nodes", "hosts": "nodes", "workers": "nodes",
+	"pod": "jobs", "pods": "jobs", "tasks": "jobs", "workloads": "jobs", "deployments": "jobs", "deploy": "jobs",
+	"statefulsets": "jobs", "sts": "jobs", "replicasets": "jobs", "rs": "jobs", "cronjobs": "jobs", "cj": "jobs",
+	"machines": "nodes", "hosts": "nodes", "workers": "nodes", "quota": "queues", "resourcequotas": "queues",
 	"partitions": "queues", "namespaces": "queues", "ns": "queues",
 	"no": "nodes", "po": "jobs", "reservations": "jobs --start",
 }
 
 // advice has the hints for words that no single command replaces. A key is a command name, or `get` with a word.
 var advice = map[string]string{
-	"get all": "use `get jobs`, `get nodes` or `get queues`",
-	"scale":   "a job keeps its size: submit it again with another size",
-	"rollout": "use `synapse-cli describe job JOB`, or `synapse-cli requeue JOB` to restart it",
-	"label":   "labels of nodes are set by `synapse-node --labels`, and labels of jobs by `submit --label`",
-	"taint":   "use `synapse-cli cordon NODE` to keep new jobs away",
+	"get all":      "use `get jobs`, `get nodes` or `get queues`",
+	"get svc":      portsOfJobs,
+	"get services": portsOfJobs,
+	"get pvc":      noVolumes,
+	"get pv":       noVolumes,
+	"config view":  "use `synapse-cli config get-contexts`",
+	"scale":        keepsSize,
+	"autoscale":    keepsSize,
+	"set":          "use `synapse-cli update JOB`, or submit the job again with another file",
+	"rollout":      "use `synapse-cli describe job JOB`, or `synapse-cli requeue JOB` to restart it",
+	"label":        "labels of nodes are set by `synapse-node --labels`, and labels of jobs by `submit --label`",
+	"taint":        "use `synapse-cli cordon NODE` to keep new jobs away",
 
 	"api-resources": "use `synapse-cli get jobs`, `get nodes` or `get queues`",
 }
@@ -44,7 +54,29 @@ var flagHabits = map[string]string{
 	"jobs -A":                      noNamespaces, "jobs --all-namespaces": noNamespaces, "jobs -n": noNamespaces,
 	"jobs --namespace": noNamespaces, "describe -n": noNamespaces, "logs -n": noNamespaces,
 	"job -n": noNamespaces, "nodes -A": noNamespaces,
+	"jobs --field-selector":      "select with --phase, --owner, --queue or --label",
+	"nodes --field-selector":     "select with --label",
+	"jobs --output-watch-events": "use --watch", "nodes --show-labels": "use -o wide",
+	"jobs --show-labels": "use -o yaml",
+	"logs -c":            oneContainer, "logs --container": oneContainer, "logs --all-containers": oneContainer,
+	"exec -c": oneContainer, "exec --container": oneContainer, "attach -c": oneContainer, "cp -c": oneContainer,
+	"attach -i": "leave it out: attach shows the output; `exec -it` has an input", "attach -t": "leave it out",
+	"run --rm": "leave it out: the job stays in the history", "apply -k": "write one file, and use -f",
+	"cancel --all":     "use `synapse-cli cancel $(synapse-cli get jobs --me --live -q)`",
+	"events --sort-by": byTime, "events -w": "use --follow", "events --watch": "use --follow",
+	"events --for":         "use `synapse-cli watch JOB`",
+	"drain --force":        "leave it out: --deadline sets when running jobs are stopped",
+	"drain --grace-period": "use --deadline",
+	"cancel --force":       "leave it out: `stop.grace` of the job file sets how long its tasks may take",
 }
+
+const (
+	keepsSize    = "a job keeps its size: submit it again with another size"
+	portsOfJobs  = "there are no services: `synapse-cli port-forward JOB PORT` reaches a port of a job"
+	noVolumes    = "there are no volumes: `synapse-cli submit --mount` makes a directory of the node visible to a job"
+	oneContainer = "leave it out: a task has one container"
+	byTime       = "leave it out: events are in the order of time"
+)
 
 const noNamespaces = "there are no namespaces: select with --queue or --owner"
 
