@@ -60,6 +60,7 @@ type hub struct {
 	at      uint64 // the last change
 	fresh   uint64 // at this change, all earlier state was forgotten
 	synced  bool   // the initial state is complete
+	placed  bool   // the initial state has all nodes
 	away    string // why the scheduler is unreachable now
 	barred  bool   // the user may not read jobs or nodes
 	seq     uint64
@@ -109,6 +110,7 @@ func (h *hub) bound(kind string, ids *[]string, id string, most int) {
 func (h *hub) note(e *messages.Event) {
 	h.seq = max(h.seq, e.GetSeq())
 	h.synced = h.synced || e.GetSynced()
+	h.placed = h.placed || h.synced || e.GetJob() != nil // nodes come before jobs
 	of := ""
 	switch {
 	case e.GetJob() != nil:
@@ -321,7 +323,7 @@ func (h *hub) forget() {
 	h.at++
 	h.fresh, h.things, h.order = h.at, map[string]*thing{}, nil
 	h.barred = false
-	h.synced, h.away, h.seq, h.told, h.over, h.groups = false, "", 0, nil, nil, nil
+	h.synced, h.placed, h.away, h.seq, h.told, h.over, h.groups = false, false, "", 0, nil, nil, nil
 }
 
 // enter returns the hub of a user for one more page, or nil if there are too many pages. Call leave when the page

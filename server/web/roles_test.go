@@ -46,6 +46,7 @@ var decided = map[string][]question{
 	"GET /waiting": {{"", "", []rights.Right{rights.ReadJobs}, false}},
 	"GET /queues":  {{"", "", []rights.Right{rights.ReadQueues}, false}},
 	"GET /stream":  {{"", "", []rights.Right{rights.ReadJobs, rights.ReadMachines}, false}},
+	"GET /nodes":   {{"", "", []rights.Right{rights.ReadJobs, rights.ReadMachines}, false}},
 	"GET /logs": {
 		{"?id=JOB", "", []rights.Right{rights.ReadLogs}, false},
 		{"?id=JOB&rank=1&follow=1", "", []rights.Right{rights.ReadLogs}, false},
@@ -156,7 +157,7 @@ func (c *counter) ask(p seat, pattern, query, body string) (code int, first erro
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	r.Header.Set("Content-Type", "application/json")
 	answer := httptest.NewRecorder()
-	if pattern == "GET /stream" { // the stream continues without its watch
+	if watched(pattern) { // it continues without its watch
 		go func() { p.ServeHTTP(answer, r) }()
 		select {
 		case err := <-p.outcomes:
@@ -203,6 +204,9 @@ func TestEveryAddressIsDecided(t *testing.T) {
 	}
 }
 
+// watched reports whether an address shows what the watch of the user has, and answers nothing if the watch is refused.
+func watched(pattern string) bool { return pattern == "GET /stream" || pattern == "GET /nodes" }
+
 func wordsOf(all []question) (words string) {
 	for _, q := range all {
 		words += q.body
@@ -226,7 +230,7 @@ func (c *counter) decides(role identity.Role, pattern string, q question, owner 
 		c.t.Errorf("%s: %s %s%s of a job of %s: %v, a call was made: %v; allowed should be %v",
 			role, pattern, q.query, q.body, owner, err, made, want)
 	}
-	if pattern != "GET /stream" && (code == http.StatusForbidden) == want {
+	if !watched(pattern) && (code == http.StatusForbidden) == want {
 		c.t.Errorf("%s: %s %s%s of a job of %s answers %d", role, pattern, q.query, q.body, owner, code)
 	}
 }

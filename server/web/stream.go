@@ -46,9 +46,8 @@ func key(n uint64) string { return strconv.FormatUint(n, 36) }
 
 // stream sends the complete state to a browser, and then each change until the browser disconnects.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
-	h, leave := p.enter(guestOf(r))
+	h, leave := p.hubFor(w, r)
 	if h == nil {
-		http.Error(w, "too many pages are open: close one", http.StatusTooManyRequests)
 		return
 	}
 	defer leave()
@@ -74,6 +73,15 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			idle = p.rest(r.Context(), wake)
 		}
 	}
+}
+
+// hubFor returns the hub of the request's user, and a function to call at the end of the answer. It returns nil if it
+// has answered, because too many pages are open.
+func (p *Page) hubFor(w http.ResponseWriter, r *http.Request) (h *hub, leave func()) {
+	if h, leave = p.enter(guestOf(r)); h == nil {
+		http.Error(w, "too many pages are open: close one", http.StatusTooManyRequests)
+	}
+	return h, leave
 }
 
 // sendBoxes sends the nodes to a new page, if there are any, so that the page can draw its map before it has thousands
@@ -114,9 +122,12 @@ func (p *Page) rest(ctx context.Context, wake <-chan struct{}) (idle bool) {
 	return idle
 }
 
-// send writes a piece, and reports whether the stream can continue. It writes the texts of the hub without a copy,
-// because a copy for each slow reader would use much memory.
-func (p *Page) send(w http.ResponseWriter, of piece) bool {
+// send writes a piece of the stream, and reports whether the stream can continue.
+func (p *Page) send(w http.ResponseWriter, of piece) bool { return p.write(w, "data: ", of, "\n\n") }
+
+// write writes a piece between two texts, and reports whether the browser reads it. It writes the texts of the hub
+// without a copy, because a copy for each slow reader would use much memory.
+func (p *Page) write(w http.ResponseWriter, before string, of piece, after string) bool {
 	changes := of.Changes
 	of.Now, of.Changes = time.Now().UnixMilli(), nil
 	head, err := json.Marshal(of)
@@ -130,7 +141,7 @@ func (p *Page) send(w http.ResponseWriter, of piece) bool {
 			_, err = w.Write(text)
 		}
 	}
-	write([]byte("data: "))
+	write([]byte(before))
 	write(head[:len(head)-1])
 	next := []byte(`,"changes":[`)
 	for _, change := range changes {
@@ -141,6 +152,6 @@ func (p *Page) send(w http.ResponseWriter, of piece) bool {
 	if len(changes) > 0 {
 		write([]byte("]"))
 	}
-	write([]byte("}\n\n"))
+	write([]byte("}" + after))
 	return err == nil && out.Flush() == nil
 }

@@ -59,7 +59,7 @@ func (p *Page) waiting(r *http.Request) (any, error) {
 	return starts, nil
 }
 
-// startsOf requests the starts of all waiting jobs.
+// startsOf requests the starts of all waiting jobs. It omits those that only repeat the reason, which the stream has.
 func startsOf(ctx context.Context, on api.SynapseClient) ([]*start, error) {
 	starts, after := []*start{}, ""
 	for {
@@ -69,7 +69,7 @@ func startsOf(ctx context.Context, on api.SynapseClient) ([]*start, error) {
 			return nil, err
 		}
 		for _, j := range reply.GetJobs() {
-			if s := startOf(j); s != nil {
+			if s := startOf(j); s != nil && (s.Words != messages.WhyOf(j) || len(s.Kept) > 0) {
 				starts = append(starts, s)
 			}
 		}

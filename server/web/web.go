@@ -103,7 +103,7 @@ func New(o Options) *Page {
 // needs.
 func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
 	return map[string]http.Handler{
-		"GET /":        shown,
+		"GET /":        begun(shown),
 		"GET /app.js":  http.HandlerFunc(app),
 		"GET /me":      p.answered(p.me),
 		"GET /matches": p.answered(p.labelled),
@@ -117,6 +117,7 @@ func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
 		"POST /submit": p.filed(p.submit),
 		"POST /again":  p.answered(p.again),
 		"GET /stream":  http.HandlerFunc(p.stream),
+		"GET /nodes":   http.HandlerFunc(p.nodes),
 		"GET /logs":    http.HandlerFunc(p.logs),
 		"GET /past":    http.HandlerFunc(p.past),
 	}

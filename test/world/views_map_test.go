@@ -69,7 +69,7 @@ func (c *scene) looks() {
 				return { id: "n" + i, place: ["r" + (i >> 4)], gpu: [8000, 8000], cpu: [0, 1], mem: [0, 1],
 					jobs: own.map((j) => j.id), gpus: own.map((j) => ({ jobs: [j.id], taken: 1000 })) };
 			});
-			share({ jobs: new Map(jobs.map((j) => [j.id, j])) });
+			share({ synced: true, jobs: new Map(jobs.map((j) => [j.id, j])) });
 			const map = layout(boxes, 1.6);
 			part(map);
 			const all = jobs.map((j) => lookOf(j.id));

@@ -9,11 +9,11 @@ import { hatch } from "./map.js";
 import { morph } from "./morph.js";
 import { over, queuesOver, spans, stepOf } from "./over.js";
 import { player, recorded } from "./play.js";
-import { apply, follow, newState } from "./state.js";
+import { apply, newState, receive } from "./state.js";
 import { search } from "./search.js";
 import { again, form } from "./submit.js";
 import * as views from "./views.js";
-import { answerBy, ask, chip, empty, forbidden, gpus, h, quote } from "./words.js";
+import { answerBy, ask, askNow, chip, empty, forbidden, gpus, h, quote } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const main = $("main");
@@ -24,7 +24,7 @@ const page = { state: live, span: "6 hours", sums: undefined, since: 0, queuesOv
   go: (hash) => { location.hash = hash; }, now: () => Date.now() + page.state.skew };
 const source = globalThis.record && recorded(globalThis.record);
 const played = source && player(source, (piece) => take(piece), () => askStarts());
-let shown = { view: "", id: "" }, map, drawn = 0;
+let shown = { view: "", id: "" }, map, drawn = 0, drawnViews = 0;
 
 // ---- what is shown
 
@@ -69,14 +69,21 @@ function route() {
   main.replaceChildren();
   paint();
   refresh();
-  main.scrollTop = 0;
+  if (drawnViews++) main.scrollTop = 0; // this lays out the page, which the first view does not need
 }
 
 // titles has the title of each view, and whether the view needs the stream of jobs and nodes.
 const titles = { map: ["Map", true], jobs: ["Jobs", true], nodes: ["Nodes", true], queues: ["Queues"], over: ["Over time"], events: ["Events", true],
   job: ["Job", true], node: ["Node", true], submit: ["Submit a job"] };
 
+let pause = 200; // between two paints of a list: at most a fourth of the time is spent on them, unless they take very long
 function paint() {
+  const began = performance.now();
+  paintNow();
+  pause = Math.min(Math.max(3 * (performance.now() - began), 200), 400);
+}
+
+function paintNow() {
   drawn = Date.now();
   const { view, id } = shown, { state } = page, [title, streamed] = titles[view] ?? [];
   if (streamed && state.barred) {
@@ -122,10 +129,12 @@ function paintMap() {
       named, h("ul", { class: "legend" }, legend()));
   }
   morph(figures, [views.figures(page)]);
+  const first = map.element.hidden && page.state.boxes.size > 0;
   map.element.hidden = page.state.boxes.size === 0;
   none.hidden = !map.element.hidden;
+  if (first) map.resize();
   none.textContent = page.state.synced ? "No nodes yet. Start synapse-node on each host: the node then appears here." : "Loading the map…";
-  map.update();
+  map.update(first);
   morph(named, onMap());
 }
 
@@ -337,7 +346,8 @@ function stands() {
 function take(piece) {
   if (piece.out && page.me?.leaves) return location.reload(); // shows the login page
   const before = stands();
-  apply(live, piece);
+  apply(live, piece, !played);
+  begun ||= Boolean(piece.fresh);
   if (page.state === live) changed(before);
 }
 
@@ -357,16 +367,17 @@ function changed(before) {
 }
 
 let pending, later, frame;
-// due redraws the map once per frame, and other views at most five times per second. In a playback, the map shows each
+// due redraws the map once per frame, and other views at most five times per second, or less often if that takes long. In a playback, the map shows each
 // moment at once.
 function due() {
   if (shown.view === "map" && map) {
+    if (map.element.hidden && page.state.boxes.size) paintMap();
     if (played || page.state !== live) map.update();
-    else frame ??= requestAnimationFrame(() => { frame = undefined; map?.update(); });
+    else frame ??= requestAnimationFrame(() => { frame = undefined; map?.update(true); });
     return later ??= setTimeout(() => { later = undefined; if (map) paintMap(); }, 200);
   }
   if (shown.view === "over" && !page.state.barred) return; // the stream does not contain these sums
-  pending ??= setTimeout(() => { pending = undefined; paint(); }, Math.max(0, drawn + 200 - Date.now()));
+  pending ??= setTimeout(() => { pending = undefined; paint(); }, Math.max(0, drawn + pause - Date.now()));
 }
 
 // ---- playback
@@ -404,13 +415,21 @@ function turned() {
   refresh();
 }
 
+// first shows the nodes before the stream begins: the browser has requested them together with this script. The worker for the stream
+// starts when the map is drawn, because both need the processor.
+let begun = false;
+async function first() {
+  if (!/^#\/map/.test(location.hash)) listen();
+  else setTimeout(listen, 300);
+  const nodes = await askNow("/nodes").catch(() => undefined); // the stream reports the error
+  if (nodes && !begun) take(nodes);
+  requestAnimationFrame(() => setTimeout(listen));
+}
+
+let listens = false;
 function listen() {
-  if (!window.SharedWorker) return follow(take);
-  const worker = new SharedWorker("/worker.js", { type: "module" });
-  worker.onerror = () => follow(take);
-  worker.port.onmessage = (e) => take(e.data);
-  worker.port.start();
-  addEventListener("pagehide", () => worker.port.postMessage("bye"));
+  if (!listens) receive(take);
+  listens = true;
 }
 
 addEventListener("hashchange", route);
@@ -450,7 +469,7 @@ route();
 if (played) {
   played.jump(source.first);
   played.play();
-} else listen();
+} else first();
 $("past").addEventListener("click", lookBack);
 document.querySelector(".skip").addEventListener("click", (e) => { // the page reads a # in the address as a view
   e.preventDefault();

@@ -8,7 +8,7 @@ export function board(page) {
   const canvas = h("canvas", { tabindex: "0", role: "application", "aria-roledescription": "map", "aria-label": "Map of the nodes",
     "aria-describedby": "map-keys" });
   const tip = h("div", { id: "tip", role: "status", hidden: true });
-  const element = h("div", { id: "board" }, canvas, tip, h("p", { id: "map-keys", hidden: true },
+  const element = h("div", { id: "board", hidden: true }, canvas, tip, h("p", { id: "map-keys", hidden: true },
     "Arrow keys select a GPU or a node, Enter opens it, Shift and arrow keys move the map, + and - zoom, 0 shows the complete map."));
   const context = canvas.getContext("2d", { alpha: false });
   const view = { x: 0, y: 0, scale: 1 };
@@ -16,16 +16,17 @@ export function board(page) {
   let card; // what the card shows: a tile and a GPU, or a job
   let map, size = { w: 0, h: 0 }, shape = "", wanted = false, touched = false, placed = 0, later;
 
+  const show = () => {
+    wanted = false;
+    if (!map || !size.w || !size.h) return;
+    draw(context, map, view, size, look);
+    element.dataset.named = look.named ?? 0; // read by the tests
+    if (map.tiles.length && !performance.getEntriesByName("map").length) performance.mark("map", { detail: map.tiles.length }); // read by the tests
+  };
   const again = () => {
     if (wanted) return;
     wanted = true;
-    requestAnimationFrame(() => {
-      wanted = false;
-      if (!map || !size.w || !size.h) return;
-      draw(context, map, view, size, look);
-      element.dataset.named = look.named ?? 0; // read by the tests
-      if (map.tiles.length && !performance.getEntriesByName("map").length) performance.mark("map"); // read by the tests
-    });
+    requestAnimationFrame(() => wanted && show());
   };
   const fit = () => {
     view.scale = Math.min(size.w / (map.width + 16), size.h / (map.height + 16), 3 * devicePixelRatio);
@@ -54,15 +55,16 @@ export function board(page) {
     return tile && { tile, gpu: cellAt(tile, x, y) };
   };
 
-  const update = () => {
+  // update takes over the state. With now it also draws, because the next frame would be too late.
+  const update = (now) => {
     // The layout depends only on the set of nodes, so it is computed again only when the set changes.
     const boxes = [...page.state.boxes.values()];
-    const now = `${size.w > size.h} ${boxes.length} ${boxes.reduce((sum, b) => (sum * 31 + b.id.length +
+    const found = `${size.w > size.h} ${boxes.length} ${boxes.reduce((sum, b) => (sum * 31 + b.id.length +
       (b.gpus?.length ?? 0)) | 0, 7)} ${boxes[0]?.id} ${boxes.at(-1)?.id}`;
     const wait = placed + 500 - Date.now();
-    if (map?.tiles.length && now !== shape && wait > 0) later ??= setTimeout(() => { later = undefined; update(); }, wait);
-    else if (!map || now !== shape) {
-      shape = now;
+    if (map?.tiles.length && found !== shape && wait > 0) later ??= setTimeout(() => { later = undefined; update(); }, wait);
+    else if (!map || found !== shape) {
+      shape = found;
       placed = Date.now();
       map = layout(boxes, size.h ? size.w / size.h : 1.6);
       if (!touched) fit();
@@ -79,7 +81,8 @@ export function board(page) {
       "are in use. The Nodes view shows the same data as a table.");
     if (card?.tile) card.tile = map.byID.get(card.tile.box.id);
     if (card) card.tile || card.job ? fill() : hide();
-    again();
+    if (now) show();
+    else again();
   };
 
   const jobAt = (at) => (at && at.gpu >= 0 ? at.tile.box.gpus[at.gpu].jobs?.[0] : undefined);
@@ -90,8 +93,8 @@ export function board(page) {
     again();
   };
   const fill = () => tip.replaceChildren(...(card.job ? jobLines(page, card.job) : cardOf(page, card)));
-  // show shows the card of a GPU, a node or a job at a point of the board.
-  const show = (what, x, y) => {
+  // tell shows the card of a GPU, a node or a job at a point of the board.
+  const tell = (what, x, y) => {
     card = what;
     look.under = what.tile?.box.id;
     look.picked = what.job ?? jobAt(what) ?? page.picked;
@@ -106,7 +109,7 @@ export function board(page) {
     const at = tileAt(e);
     canvas.classList.toggle("over", Boolean(at));
     look.at = undefined;
-    if (at) show(at, e.offsetX, e.offsetY);
+    if (at) tell(at, e.offsetX, e.offsetY);
     else hide();
   };
   const open = (at) => {
@@ -118,7 +121,7 @@ export function board(page) {
     const m = middle(at.tile, at.gpu), x = () => (m.x - view.x) * view.scale, y = () => (m.y - view.y) * view.scale;
     if (x() < 0 || x() > size.w || y() < 0 || y() > size.h) pan(x() - size.w / 2, y() - size.h / 2);
     look.at = at;
-    show(at, x() / devicePixelRatio, y() / devicePixelRatio);
+    tell(at, x() / devicePixelRatio, y() / devicePixelRatio);
     look.at = at;
   };
   // step selects the nearest GPU or node in a direction. Without a selection, it selects the first one.
@@ -177,15 +180,18 @@ export function board(page) {
     look.inks = inksOf(look.palette);
     again();
   };
-  const watcher = new ResizeObserver(() => {
-    size = { w: Math.round(element.clientWidth * devicePixelRatio), h: Math.round(element.clientHeight * devicePixelRatio) };
-    Object.assign(canvas, { width: size.w, height: size.h });
+  const resize = () => {
+    const w = Math.round(element.clientWidth * devicePixelRatio), h = Math.round(element.clientHeight * devicePixelRatio);
+    if (w === size.w && h === size.h) return;
+    size = { w, h };
+    Object.assign(canvas, { width: w, height: h });
     if (map && !touched) fit();
     again();
-  });
+  };
+  const watcher = new ResizeObserver(resize);
   watcher.observe(element);
   dress();
-  return { element, update, dress, fit, zoom, pan, hide, point: (job) => show({ job }, 0, 0), clashes: () => neighbours(map), end: () => { watcher.disconnect(); clearTimeout(later); } };
+  return { element, update, resize, dress, fit, zoom, pan, hide, point: (job) => tell({ job }, 0, 0), clashes: () => neighbours(map), end: () => { watcher.disconnect(); clearTimeout(later); } };
 }
 
 // jobLines describes a job on the card.

@@ -1,5 +1,7 @@
 // This file owns the list of jobs: its filters and its order, which are part of the address, and the arrays as one row each.
-import { chip, empty, h, milli, natural, phase, plural, span, table, when } from "./words.js";
+import { lookOf } from "./looks.js";
+import { later } from "./morph.js";
+import { chip, empty, h, milli, natural, naturally, partsOf, phase, plural, span, table, when } from "./words.js";
 
 const maxRows = 300;
 export const waits = (j) => j.phase === "queued" || j.phase === "held";
@@ -25,37 +27,50 @@ const columns = [
   { name: "Start and reason", cls: "w" },
 ];
 
-const compare = (a, b) => (typeof a === "string" ? natural(a, b) : a < b ? -1 : a > b ? 1 : 0);
+// byColumn returns the order by a column. It computes the value of each job once.
+function byColumn(page, column) {
+  const known = new Map(), valueOf = (j) => {
+    let value = known.get(j);
+    if (value === undefined) {
+      value = column.of(page, j);
+      known.set(j, value = typeof value === "string" ? partsOf(value) : value);
+    }
+    return value;
+  };
+  return (one, other) => {
+    const a = valueOf(one), b = valueOf(other);
+    return a === b ? 0 : Array.isArray(a) ? naturally(a, b) : a < b ? -1 : a > b ? 1 : 0;
+  };
+}
 
 // orderOf returns the order of the address, such as sort=-gpus. Without one, waiting jobs come first.
 function orderOf(page) {
   const text = page.query.get("sort") ?? "", down = text.startsWith("-"), column = columns.find((c) => c.key && c.key === text.slice(down ? 1 : 0));
-  const order = column && ((a, b) => (down ? -1 : 1) * compare(column.of(page, a), column.of(page, b)) || usual(a, b));
+  const by = column && byColumn(page, column), order = column && ((a, b) => (down ? -1 : 1) * by(a, b) || usual(a, b));
   return { column, down, order: order ?? usual };
 }
 
-// kept reports whether a job passes the filters of the address and the search field.
-function kept(page, j) {
-  const { query, find } = page, queue = query.get("queue"), label = query.get("label");
-  return (!query.get("mine") || j.owner === page.me?.name) && (!queue || (j.queue || "–") === queue) &&
-    (!query.get("owner") || j.owner === query.get("owner")) &&
-    (!query.get("phase") || j.phase === query.get("phase")) && (!label || page.labelled?.label !== label || page.labelled.ids.has(j.id)) &&
+// keeper returns a function that reports whether a job passes the filters of the address and the search field.
+function keeper(page) {
+  const { find, labelled } = page, { mine, queue, owner, phase: state, label } = Object.fromEntries(page.query);
+  return (j) => (!mine || j.owner === page.me?.name) && (!queue || (j.queue || "–") === queue) && (!owner || j.owner === owner) &&
+    (!state || j.phase === state) && (!label || labelled?.label !== label || labelled.ids.has(j.id)) &&
     (!find || [j.id, j.name, j.owner, j.queue, j.phase].some((part) => part?.toLowerCase().includes(find)));
 }
 
 // folded returns the rows: jobs, and each array with the number of its elements. The elements of an open array follow it.
 function folded(page) {
-  const elements = new Map(), open = new Set((page.query.get("open") ?? "").split(",")), { order } = orderOf(page), top = [];
+  const elements = new Map(), open = new Set((page.query.get("open") ?? "").split(",")), { order } = orderOf(page), kept = keeper(page), top = [];
   for (const j of page.state.jobs.values()) {
     const parent = j.parent && page.state.jobs.has(j.parent) ? j.parent : "";
-    if (!kept(page, j)) continue;
+    if (!kept(j)) continue;
     if (!parent) top.push(j);
     else if (elements.has(parent)) elements.get(parent).push(j);
     else elements.set(parent, [j]);
   }
   for (const id of elements.keys()) { // an element passes the filters, so its array is shown
     const array = page.state.jobs.get(id);
-    if (!kept(page, array)) top.push(array);
+    if (!kept(array)) top.push(array);
   }
   return top.sort(order).flatMap((j) => {
     const own = elements.get(j.id) ?? [], opened = open.has(j.id);
@@ -78,16 +93,22 @@ function progressOf(j) {
   return h("span", {}, percent >= 0 && h("progress", { max: "100", value: String(percent), "aria-label": `Progress of ${j.name || j.id}` }), ` ${words}`);
 }
 
+// rowOf returns the row of a job, which is made again if one of its texts has changed.
 function rowOf(page, { job: j, elements, opened, inside }) {
-  const left = leftOf(page, j), n = (text, title) => h("td", { class: "n", title }, text);
-  const fold = elements > 0 && h("button", { type: "button", class: "fold", "aria-expanded": String(opened),
-    onclick: () => toggled(page, j.id) }, `${opened ? "▾" : "▸"} ${plural(elements, "element")}`);
-  return h("tr", { "data-revision": j.rev, "data-key": j.id, class: inside ? "inside" : undefined },
-    h("td", { class: "id" }, chip(j.id), link(j.id)), h("td", {}, j.name, fold && [" ", fold]), h("td", { class: "id" }, phase(j.phase)),
-    n(j.tasks), n(milli(j.gpus)), h("td", { class: "s" }, j.owner || "–"), h("td", { class: "s" }, j.queue || "–"),
-    n(span(page.now() - j.submitted), when.title(j.submitted)), n(left === undefined ? "–" : span(left), left === undefined ? undefined
-      : `ends ${when.title(j.started + j.limit)}`), h("td", { class: "s" }, progressOf(j)), h("td", { class: "s" }, j.gpus ? measured(j, j.use) : "–"),
-    h("td", { class: "w" }, when.inText([page.starts.get(j.id)?.words, j.why].filter(Boolean).join(" · "))));
+  const left = leftOf(page, j), age = span(page.now() - j.submitted), ends = left === undefined ? "–" : span(left);
+  const reason = [...new Set([page.starts.get(j.id)?.words, j.why])].filter(Boolean).join(" · "), { colour, stripe } = lookOf(j.id);
+  const sign = JSON.stringify([j, age, ends, reason, elements, opened, inside, colour, stripe, new Date().getDate()]);
+  return later(j.id, sign, () => {
+    const n = (text, title) => h("td", { class: "n", title }, text);
+    const fold = elements > 0 && h("button", { type: "button", class: "fold", "aria-expanded": String(opened),
+      onclick: () => toggled(page, j.id) }, `${opened ? "▾" : "▸"} ${plural(elements, "element")}`);
+    return h("tr", { "data-revision": j.rev, "data-key": j.id, class: inside ? "inside" : undefined },
+      h("td", { class: "id" }, chip(j.id), link(j.id)), h("td", {}, j.name, fold && [" ", fold]), h("td", { class: "id" }, phase(j.phase)),
+      n(j.tasks), n(milli(j.gpus)), h("td", { class: "s" }, j.owner || "–"), h("td", { class: "s" }, j.queue || "–"),
+      n(age, when.title(j.submitted)), n(ends, left === undefined ? undefined : `ends ${when.title(j.started + j.limit)}`),
+      h("td", { class: "s" }, progressOf(j)), h("td", { class: "s" }, j.gpus ? measured(j, j.use) : "–"),
+      h("td", { class: "w" }, when.inText(reason)));
+  });
 }
 
 // heads returns the column heads. A button sorts by its column, and reverses the order if the list is already sorted by it.

@@ -42,11 +42,15 @@ function choose(id, taken) {
   given.set(id, best);
 }
 
-// share gives each running job a look, and frees the looks of jobs that no longer run.
+// share gives each running job a look, and frees the looks of jobs that no longer run. Until the state has its jobs, those on nodes
+// run.
 export function share(state) {
+  if (!state.synced) for (const { jobs } of state.boxes.values()) for (const id of jobs ?? []) {
+    if (!given.has(id) && !state.jobs.has(id)) choose(id);
+  }
   const runs = (j) => j && !j.over && !j.array && j.phase !== "queued" && j.phase !== "held";
   for (const [id, look] of given) {
-    if (runs(state.jobs.get(id))) continue;
+    if (runs(state.jobs.get(id)) || (!state.synced && !state.jobs.has(id))) continue;
     users[look]--;
     given.delete(id);
   }

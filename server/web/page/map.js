@@ -1,7 +1,7 @@
 // This file owns the map: nodes grouped by topology domain, and GPUs in the colour of their job. Zoomed out, each node is
 // one tile; zoomed in, each GPU is a cell.
 import { lookOf } from "./looks.js";
-import { natural } from "./words.js";
+import { inOrder } from "./words.js";
 
 const cellSize = 10, gap = 1, edge = 3, near = 3.5; // near: the smallest size in pixels at which a GPU is drawn
 const band = 10, maxBands = 256; // the height of a node's name; more nodes have no space for their names
@@ -9,7 +9,7 @@ const band = 10, maxBands = 256; // the height of a node's name; more nodes have
 // layout places all nodes as nested boxes, and returns the size of the map.
 export function layout(boxes, ratio) {
   const head = boxes.length > maxBands ? 0 : band, root = { children: new Map(), machines: [] };
-  for (const box of [...boxes].sort((a, b) => natural(a.id, b.id))) {
+  for (const box of inOrder(boxes, (b) => b.id)) {
     let at = root;
     for (const name of box.place ?? []) {
       if (!at.children.has(name)) at.children.set(name, { name, children: new Map(), machines: [] });
@@ -31,7 +31,7 @@ function tileSize(box, head) {
 
 // measure computes the size of a group. Items go into a row until the row has the target width; then a new row begins.
 function measure(group, ratio, head) {
-  group.parts = [...group.children.values()].sort((a, b) => natural(a.name, b.name));
+  group.parts = inOrder(group.children.values(), (g) => g.name);
   const title = group.name === undefined ? 0 : 14, pad = group.name === undefined ? 0 : 5;
   const items = group.parts.map((part) => ({ part, ...measure(part, ratio, head) }))
     .concat(group.machines.map((box) => ({ box, ...tileSize(box, head) })));

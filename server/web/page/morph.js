@@ -3,8 +3,21 @@
 // handlers lists the properties that h sets for events.
 const handlers = ["onclick", "oninput", "onchange", "onkeydown", "onsubmit", "onfocus", "onblur", "onmouseenter", "onmouseleave"];
 
-const keyOf = (node) => node.dataset?.key;
+const keyOf = (node) => node.dataset?.key ?? node.key;
 const alike = (a, b) => a.nodeName === b.nodeName && keyOf(a) === keyOf(b) && a.type === b.type;
+
+// later returns a wanted child that is made only if the element with this key is missing or has another sign. Lists of hundreds of rows
+// use it, because few rows change at once. The sign contains everything that the row shows.
+export const later = (key, sign, make) => ({ key, sign, make });
+
+// made returns the element of a wanted child.
+const made = (want) => (want.make ? Object.assign(want.make(), { key: want.key, sign: want.sign }) : want);
+
+// full returns an element with its children that are made later.
+function full(node) {
+  for (const one of [node, ...(node.querySelectorAll?.("tbody, ul") ?? [])]) if (one.wanted) morph(one, one.wanted);
+  return node;
+}
 
 // morph gives an element the wanted children. An existing child with the same key, or the same tag at the same place, is
 // changed and stays in the document. A wanted child with the property alive is inserted as it is, and never changed.
@@ -17,13 +30,16 @@ export function morph(parent, wanted) {
   let at = parent.firstChild;
   for (const want of wanted) {
     const found = want.alive ? want.parentNode === parent && want : keyOf(want) ? old.get(keyOf(want)) : at && alike(at, want) && at;
-    if (!found || !alike(found, want)) {
-      parent.insertBefore(want, at);
+    const same = found && (want.alive || (want.make && found.sign === want.sign)), next = same ? found : made(want);
+    if (!found || !alike(found, next)) {
+      parent.insertBefore(full(next), at);
       continue;
     }
     if (found === at) at = at.nextSibling;
     else parent.insertBefore(found, at);
-    if (!want.alive) become(found, want);
+    if (same) continue;
+    become(found, next);
+    found.sign = next.sign;
   }
   while (at) {
     const next = at.nextSibling;
@@ -38,6 +54,7 @@ function become(node, want) {
     if (node.data !== want.data) node.data = want.data;
     return;
   }
+  if (want.nodeName === "TD" && !want.firstElementChild && node.isEqualNode(want)) return; // most cells, and without a handler
   for (const { name } of [...node.attributes]) {
     if (name !== "style" && name !== "open" && !want.hasAttribute(name)) node.removeAttribute(name);
   }
@@ -47,6 +64,6 @@ function become(node, want) {
   // The policy of the page forbids the attribute style, but not its properties.
   if (node.style && node.style.cssText !== want.style.cssText) node.style.cssText = want.style.cssText;
   for (const name of handlers) if (node[name] !== want[name]) node[name] = want[name];
-  morph(node, [...want.childNodes]);
+  morph(node, want.wanted ?? [...want.childNodes]);
   if (node.matches("select, input") && node !== document.activeElement && node.value !== want.value) node.value = want.value;
 }

@@ -11,13 +11,17 @@ const maxOver = 2000;
 
 const changes = {
   job(state, job) {
+    if (state.old?.jobs.delete(job.id)) state.jobs.delete(job.id);
     if (job.over && !state.jobs.get(job.id)?.over) {
       state.over.push(job.id);
       if (state.over.length > maxOver) state.jobs.delete(state.over.shift());
     }
     state.jobs.set(job.id, job);
   },
-  box(state, box) { state.boxes.set(box.id, box); },
+  box(state, box) {
+    state.old?.boxes.delete(box.id);
+    state.boxes.set(box.id, box);
+  },
   gone(state, id) { state.boxes.delete(id); },
   group(state, { group, why }) {
     for (const job of state.jobs.values()) if (job.group === group) job.why = why;
@@ -29,19 +33,29 @@ const changes = {
   },
 };
 
-export function apply(state, piece) {
-  if (piece.fresh) {
+// restart forgets the state, because a complete one follows. With keep, earlier jobs and nodes stay until it is complete, so that a
+// page does not become empty meanwhile.
+function restart(state, keep) {
+  state.old = keep ? { jobs: new Set(state.jobs.keys()), boxes: new Set(state.boxes.keys()) } : undefined;
+  if (!keep) {
     state.jobs.clear();
     state.boxes.clear();
-    state.told = [];
-    state.over = [];
-    state.seq = 0;
-    state.synced = false;
-    state.away = "";
   }
+  Object.assign(state, { told: [], over: [], seq: 0, synced: false, away: "" });
+}
+
+// complete removes what the new state does not have.
+function complete(state) {
+  for (const id of state.old?.jobs ?? []) state.jobs.delete(id);
+  for (const id of state.old?.boxes ?? []) state.boxes.delete(id);
+  Object.assign(state, { old: undefined, synced: true });
+}
+
+export function apply(state, piece, keep) {
+  if (piece.fresh) restart(state, keep && !piece.barred);
   for (const [kind, value] of piece.changes ?? []) changes[kind]?.(state, value);
   if (state.told.length > maxTold) state.told.splice(0, state.told.length - maxTold);
-  state.synced ||= Boolean(piece.synced);
+  if (piece.synced) complete(state);
   state.seq = Math.max(state.seq, piece.seq ?? 0);
   if (piece.now) {
     state.now = piece.now;
@@ -61,11 +75,12 @@ export function snapshot(state) {
     changes: [...all("job", state.jobs.values()), ...all("box", state.boxes.values()), ...all("told", state.told)] };
 }
 
-// follow reads the stream forever. A browser reconnects by itself if the server does not answer, but not after an HTTP error.
+// follow reads the stream forever, and calls take with each message and its text. A browser reconnects by itself if the server does
+// not answer, but not after an HTTP error.
 // After an error, follow requests /me: status 401 means that the session has ended; otherwise, follow tries again later.
 export function follow(take) {
   const source = new EventSource("/stream");
-  source.onmessage = (e) => take(JSON.parse(e.data));
+  source.onmessage = (e) => take(JSON.parse(e.data), e.data);
   source.onerror = async () => {
     if (source.readyState !== EventSource.CLOSED) return take({ away: "The server cannot be reached. Retrying." });
     const answer = await fetch("/me").catch(() => undefined);
@@ -73,4 +88,14 @@ export function follow(take) {
     take({ away: "The server refused the connection. Retrying." });
     setTimeout(() => follow(take), 3000);
   };
+}
+
+// receive calls take with each message of the stream, which one worker reads for all pages of the browser.
+export function receive(take) {
+  if (!window.SharedWorker) return follow(take);
+  const worker = new SharedWorker("/worker.js", { type: "module" });
+  worker.onerror = () => follow(take);
+  worker.port.onmessage = ({ data }) => take(typeof data === "string" ? JSON.parse(data) : data);
+  worker.port.start();
+  addEventListener("pagehide", () => worker.port.postMessage("bye"));
 }

@@ -1,6 +1,7 @@
 // This file owns the views. Each returns its elements from the state, and is called again when the state changes.
 import { waits } from "./jobs.js";
-import { bytes, chip, empty, forbidden, h, milli, natural, phase, plural, span, table, when } from "./words.js";
+import { later } from "./morph.js";
+import { bytes, chip, empty, forbidden, h, inOrder, milli, phase, plural, span, table, when } from "./words.js";
 
 const maxRows = 300;
 const live = (state) => [...state.jobs.values()].filter((j) => !j.over && !j.array); // an array counts by its elements
@@ -34,13 +35,13 @@ export function figures(page) {
 }
 
 export function nodes(page) {
-  const all = [...page.state.boxes.values()].filter((b) => fits(page.find, [b.id, b.state, b.why, b.note,
-    ...(b.place ?? []), ...(b.jobs ?? [])])).sort((a, b) => natural(a.id, b.id));
-  const rows = all.slice(0, maxRows).map((b) => h("tr", { "data-key": b.id },
+  const all = inOrder([...page.state.boxes.values()].filter((b) => fits(page.find, [b.id, b.state, b.why, b.note,
+    ...(b.place ?? []), ...(b.jobs ?? [])])), (b) => b.id);
+  const rows = all.slice(0, maxRows).map((b) => later(b.id, JSON.stringify([b, new Date().getDate()]), () => h("tr", { "data-key": b.id },
     h("td", { class: "id" }, link("node", b.id)), h("td", {}, phase(b.state)), h("td", {}, (b.place ?? []).join("/")),
     h("td", { class: "n" }, `${milli(b.gpu[0])}/${milli(b.gpu[1])}`), h("td", { class: "n" }, `${milli(b.cpu[0])}/${milli(b.cpu[1])}`),
     h("td", { class: "n" }, `${bytes(b.mem[0])}/${bytes(b.mem[1])}`), h("td", { class: "n" }, String(b.jobs?.length ?? 0)),
-    h("td", { class: "w" }, when.inText([b.why, b.note && `note by ${b.note}`].filter(Boolean).join("; ")))));
+    h("td", { class: "w" }, when.inText([b.why, b.note && `note by ${b.note}`].filter(Boolean).join("; "))))));
   const none = !page.state.synced ? "Loading nodes…" : page.state.boxes.size ? "No node matches the search."
     : "No nodes yet. Start synapse-node on each host: the node then appears here.";
   return [h("h1", {}, "Nodes"), figures(page), rows.length === 0 ? empty(none) : table("Nodes", [["Node"], ["State"], ["Topology domain"], ["GPUs", "n"], ["CPUs", "n"],
@@ -113,11 +114,12 @@ function toldOf(page, t) {
   const at = t.of.indexOf("/"), kind = t.of.slice(0, at), id = t.of.slice(at + 1), start = `${kind} ${id} `;
   const name = t.name || (kind === "job" && page.state.jobs.get(id)?.name) || id;
   const today = new Date(t.at).toDateString() === new Date(page.now()).toDateString();
-  return h("li", {}, when(t.at, (date) => (today ? date.toLocaleTimeString() : date.toLocaleString())), link(kind, id, name), " ",
-    name !== id && h("span", { class: "soft" }, `${id} `), when.inText(t.text.startsWith(start) ? t.text.slice(start.length) : t.text, t.at));
+  return later(`${t.at} ${t.of} ${t.text}`, `${name} ${today}`, () => h("li", {},
+    when(t.at, (date) => (today ? date.toLocaleTimeString() : date.toLocaleString())), link(kind, id, name), " ",
+    name !== id && h("span", { class: "soft" }, `${id} `), when.inText(t.text.startsWith(start) ? t.text.slice(start.length) : t.text, t.at)));
 }
 
-const toldAs = (page, all) => h("ul", { class: "told" }, all.map((t) => toldOf(page, t)));
+const toldAs = (page, all) => Object.assign(h("ul", { class: "told" }), { wanted: all.map((t) => toldOf(page, t)) });
 
 export function events(page) {
   const all = page.state.told.filter((t) => fits(page.find, [t.of, t.text, t.name])).slice(-maxRows).reverse();

@@ -65,7 +65,7 @@ when.inText = (text, now = Date.now()) => {
   return [...parts, text.slice(at)].filter((part) => part !== "");
 };
 
-export const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+export const plural = (n, what) => `${String(n).replace(/\B(?=(\d{3})+$)/g, ",")} ${what}${n === 1 ? "" : "s"}`;
 
 // gpus formats an amount of GPUs in thousandths.
 export const gpus = (n) => `${milli(n)} ${n === 1000 ? "GPU" : "GPUs"}`;
@@ -84,7 +84,35 @@ export function chip(id) {
 // quote writes a word for a POSIX shell, so that a pasted command runs nothing else.
 export const quote = (word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
-export const natural = new Intl.Collator("en", { numeric: true }).compare;
+const knownParts = new Map(), maxKnown = 50_000;
+
+// partsOf returns the parts of a name for naturally: numbers, and the text between them. It remembers the parts, because lists are put
+// in order at each change.
+export function partsOf(name) {
+  let parts = knownParts.get(name);
+  if (!parts) {
+    parts = name.toLowerCase().split(/(\d+)/).map((part, i) => (i % 2 ? Number(part) : part));
+    if (knownParts.size >= maxKnown) knownParts.clear();
+    knownParts.set(name, parts);
+  }
+  return parts;
+}
+
+// naturally returns the order of two lists of parts.
+export const naturally = (a, b) => {
+  for (let i = 0; i < a.length && i < b.length; i++) if (a[i] !== b[i]) return a[i] < b[i] ? -1 : 1;
+  return a.length - b.length;
+};
+
+// natural compares two names, and numbers in them by their value. The collator of the browser is not used: to make it takes as long as
+// to draw the map, and its comparisons of 10,000 names take too long for an update.
+export const natural = (a, b) => naturally(partsOf(a), partsOf(b)) || (a < b ? -1 : a > b ? 1 : 0);
+
+// inOrder returns a list in the natural order of the names of its elements. Each name is taken apart once.
+export function inOrder(all, nameOf) {
+  return [...all].map((one) => ({ one, name: nameOf(one), parts: partsOf(nameOf(one)) }))
+    .sort((a, b) => naturally(a.parts, b.parts) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)).map(({ one }) => one);
+}
 
 let answers;
 export const answerBy = (how) => { answers = how; };
@@ -96,7 +124,7 @@ export async function ask(path, query = {}) {
 
 // askNow sends a request to the server.
 export async function askNow(path, query = {}) {
-  const answer = await fetch(`${path}?${new URLSearchParams(query)}`);
+  const search = new URLSearchParams(query), answer = await fetch(search.size ? `${path}?${search}` : path); // the name of a preload
   if (!answer.ok) throw Object.assign(new Error((await answer.text()).trim()), { forbidden: answer.status === 403 });
   return answer.json();
 }
@@ -108,15 +136,17 @@ export const forbidden = (text) => empty(`You may not see this. ${text[0].toUppe
 // table returns a table. On a narrow screen, each row becomes a card, in which each cell shows the name of its column. The
 // roles are explicit, because browsers drop the roles of a table that is not displayed as a table.
 export function table(name, heads, rows) {
-  for (const row of rows) {
+  const dressed = (row) => {
     row.setAttribute("role", "row");
     [...row.cells].forEach((cell, i) => {
       cell.setAttribute("role", "cell");
       cell.setAttribute("data-label", heads[i][0]);
     });
-  }
+    return row;
+  };
+  const body = h("tbody", { role: "rowgroup" }, rows.filter((row) => !row.make).map(dressed));
+  if (rows[0]?.make) body.wanted = rows.map((row) => ({ ...row, make: () => dressed(row.make()) }));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, h("table", { role: "table", "aria-label": name },
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map(([text, cls, button, sorted]) =>
-      h("th", { class: cls, scope: "col", role: "columnheader", "aria-sort": sorted }, button || text)))),
-    h("tbody", { role: "rowgroup" }, rows)));
+      h("th", { class: cls, scope: "col", role: "columnheader", "aria-sort": sorted }, button || text)))), body));
 }
