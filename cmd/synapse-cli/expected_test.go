@@ -74,8 +74,11 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	cliWith(f.address, two, nil, "submit", "-", "--request-id", "r").wants(t, exit.Misuse,
 		"", "require a file with one job, got 2")
 	before := len(told[*messages.Submit](f))
-	cliWith(f.address, two+"---\nkind: Jbo\n", nil, "submit", "-f", "-").wants(t, exit.Misuse, "",
-		"standard input:11:7: kind: \"Jbo\" is not a supported kind")
+	file := filepath.Join(t.TempDir(), "jobs.yaml")
+	if err := os.WriteFile(file, []byte(two+"---\nkind: Jbo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cli(f.address, "submit", "-f", file).wants(t, exit.Misuse, "", "jobs.yaml:11:7: kind: \"Jbo\" is not a supported kind")
 	if len(told[*messages.Submit](f)) != before {
 		t.Error("the first was submitted before the last was looked at")
 	}

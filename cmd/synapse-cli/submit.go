@@ -50,6 +50,10 @@ func (a *app) submitCommand() *cobra.Command {
 			"the image of --image, or directly on the node. Write flags before the script; all words after the\n" +
 			"script are its arguments. The command prints the job ID to standard output when the job is safe on\n" +
 			"the scheduler's disk.\n\n" +
+			"If standard input has several YAML documents, each job is submitted when the next document begins, over\n" +
+			"one connection. An error names the document and its line, and the other documents are still submitted.\n" +
+			"The first error defines the exit code. The jobs of a file are checked first: if one is wrong, none is\n" +
+			"submitted.\n\n" +
 			"The resource flags are totals, which are split over nodes. If --replicas is set, --cpu and --mem apply to\n" +
 			"each task. --gpu with several --replicas could mean either, and is refused: use --gpus-per-task N, or\n" +
 			"--gpus N for a total.\n\n" +
@@ -153,6 +157,13 @@ func isWord(files []string) bool {
 func (a *app) submit(s *submission, files, command []string) error {
 	if len(s.files) > 0 {
 		files = s.files
+	}
+	d, first, err := a.streamed(s, files)
+	if err != nil {
+		return err
+	}
+	if d != nil {
+		return a.with(func(ctx context.Context, c *client.Client) error { return a.stream(ctx, c, s, d, first) })
 	}
 	specs, err := a.describe(s, files, command)
 	for _, spec := range specs {
