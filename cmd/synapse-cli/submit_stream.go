@@ -145,7 +145,7 @@ func (a *app) stream(ctx context.Context, c *client.Client, s *submission, d *do
 			}
 		}
 	}()
-	t := tally{app: a, s: s}
+	t := streaming{app: a, s: s}
 	for {
 		select {
 		case doc, is := <-read:
@@ -161,8 +161,8 @@ func (a *app) stream(ctx context.Context, c *client.Client, s *submission, d *do
 	}
 }
 
-// tally counts what became of the documents.
-type tally struct {
+// streaming counts what became of the documents.
+type streaming struct {
 	*app
 	s               *submission
 	seen, submitted int // documents, and jobs
@@ -172,7 +172,7 @@ type tally struct {
 
 // submit submits the jobs of a document, and reports a refusal. It returns an error if the next documents would fail
 // too.
-func (t *tally) submit(ctx context.Context, c *client.Client, doc *document) error {
+func (t *streaming) submit(ctx context.Context, c *client.Client, doc *document) error {
 	t.seen = doc.number
 	specs, sources, err := doc.jobs()
 	if t.s.sources = sources; err == nil {
@@ -236,7 +236,7 @@ func (d *document) jobs() (specs []*messages.JobSpec, sources []map[string]jobfi
 
 // end says what was submitted unless all was, and waits for the jobs on request. why is the reason of the end: io.EOF
 // at the end of the stream.
-func (t *tally) end(ctx context.Context, c *client.Client, why error) error {
+func (t *streaming) end(ctx context.Context, c *client.Client, why error) error {
 	whole := errors.Is(why, io.EOF)
 	if !whole || t.code != exit.OK {
 		t.say("%s: jobs submitted: %d, documents read: %d", t.name, t.submitted, t.seen)

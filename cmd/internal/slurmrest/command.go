@@ -28,8 +28,13 @@ var commands = map[string]func(*exchange) (string, error){
 	"sbatch": (*exchange).sbatch, "squeue": (*exchange).squeue, "scancel": (*exchange).scancel,
 }
 
-// maxOutput limits the output of a command. A longer list is printed by synapse-cli.
-const maxOutput = command.MaxOutput
+// The limits of an output. The scheduler has the complete output in memory, so synapse-cli prints a longer list, and a
+// list with a larger format.
+const (
+	maxOutput  = command.MaxOutput
+	maxColumns = 64
+	maxLine    = 8 << 10 // without the values of columns without a width
+)
 
 // command answers a request of synapse-submit.
 func (q *exchange) command(name string) error {
@@ -110,6 +115,15 @@ func (q *exchange) sbatch() (string, error) {
 	return b.Submitted(reply.GetJob()) + "\n", nil
 }
 
+// wide reports whether a line of a format would need much memory of the scheduler.
+func wide(before string, columns []slurm.Column[*slurm.Entry]) bool {
+	line := len(before)
+	for _, c := range columns {
+		line += c.Width + len(c.After)
+	}
+	return len(columns) > maxColumns || line > maxLine
+}
+
 // squeue returns the output of squeue.
 func (q *exchange) squeue() (string, error) {
 	o, err := parsed(q, api.Synapse_ListJobs_FullMethodName, optionsOf[command.Queue])
@@ -128,6 +142,10 @@ func (q *exchange) squeue() (string, error) {
 	before, columns, err := slurm.Percent(cmp.Or(o.Format, usual), slurm.QueueFields())
 	if err != nil {
 		return "", err
+	}
+	if wide(before, columns) {
+		return "", &problem{number: failParsing, description: fmt.Sprintf(
+			"the format has more than %d columns or %d characters in a line: use fewer columns", maxColumns, maxLine)}
 	}
 	all, err := q.selected(o.Choice, o.Each)
 	if err != nil {
