@@ -3471,6 +3471,7 @@ type Demand struct {
 	ExcludedNodes bool                   `protobuf:"varint,11,opt,name=excluded_nodes,json=excludedNodes,proto3" json:"excluded_nodes,omitempty"`
 	FailedNodes   bool                   `protobuf:"varint,12,opt,name=failed_nodes,json=failedNodes,proto3" json:"failed_nodes,omitempty"`       // it avoids nodes on which it failed
 	DrainingNodes bool                   `protobuf:"varint,13,opt,name=draining_nodes,json=drainingNodes,proto3" json:"draining_nodes,omitempty"` // it avoids nodes that drain before it would end
+	Spares        int32                  `protobuf:"varint,14,opt,name=spares,proto3" json:"spares,omitempty"`                                    // of tasks, those that are nodes without a task
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3594,6 +3595,13 @@ func (x *Demand) GetDrainingNodes() bool {
 		return x.DrainingNodes
 	}
 	return false
+}
+
+func (x *Demand) GetSpares() int32 {
+	if x != nil {
+		return x.Spares
+	}
+	return 0
 }
 
 // Space is the topology domain that could hold the largest part of a job.
@@ -4901,7 +4909,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bshort_id\x18\x02 \x01(\tR\ashortId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
-	"\x05owner\x18\x04 \x01(\tR\x05owner\"\xb3\x03\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\"\xcb\x03\n" +
 	"\x06Demand\x12+\n" +
 	"\x05total\x18\x01 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +
 	"\x04each\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\x12\x14\n" +
@@ -4918,7 +4926,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"namedNodes\x12%\n" +
 	"\x0eexcluded_nodes\x18\v \x01(\bR\rexcludedNodes\x12!\n" +
 	"\ffailed_nodes\x18\f \x01(\bR\vfailedNodes\x12%\n" +
-	"\x0edraining_nodes\x18\r \x01(\bR\rdrainingNodes\"\x9c\x05\n" +
+	"\x0edraining_nodes\x18\r \x01(\bR\rdrainingNodes\x12\x16\n" +
+	"\x06spares\x18\x0e \x01(\x05R\x06spares\"\x9c\x05\n" +
 	"\x05Space\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x16\n" +
 	"\x06domain\x18\x02 \x01(\tR\x06domain\x12)\n" +

@@ -3062,6 +3062,11 @@ func (m *Demand) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Spares != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Spares))
+		i--
+		dAtA[i] = 0x70
+	}
 	if m.DrainingNodes {
 		i--
 		if m.DrainingNodes {
@@ -5391,6 +5396,9 @@ func (m *Demand) SizeVT() (n int) {
 	}
 	if m.DrainingNodes {
 		n += 2
+	}
+	if m.Spares != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Spares))
 	}
 	n += len(m.unknownFields)
 	return n

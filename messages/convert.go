@@ -126,7 +126,7 @@ func SameIncarnation(a, b *Incarnation) bool {
 	return a != nil && b != nil && a.BootId == b.BootId && a.StartedNs == b.StartedNs
 }
 
-// GangOf returns the gang that a spec requests.
+// GangOf returns the gang that a spec requests, with its spare nodes.
 func GangOf(spec *JobSpec) topology.Gang {
 	g := topology.Gang{
 		Replicas: spec.GetGang().GetReplicasMin(),
@@ -139,6 +139,9 @@ func GangOf(spec *JobSpec) topology.Gang {
 		Apart:     spec.GetGang().GetApart(),
 		Required:  spec.GetTopology().GetRequired(),
 		Preferred: spec.GetTopology().GetPreferred(),
+	}
+	if n := spec.GetRestart().GetSpares(); n > 0 { // each on its own node, as the tasks
+		g.Replicas, g.Spares, g.Apart = g.Replicas+n, n, true
 	}
 	switch { // a network needs no vocabulary here, because it is selected by the labels of nodes
 	case spec.GetCheckpoint() != nil:

@@ -607,6 +607,7 @@ type RestartSpec struct {
 	InPlace        bool  `protobuf:"varint,20,opt,name=in_place,json=inPlace,proto3" json:"in_place,omitempty"`
 	InPlaceGraceMs int64 `protobuf:"varint,21,opt,name=in_place_grace_ms,json=inPlaceGraceMs,proto3" json:"in_place_grace_ms,omitempty"` // grace of the other tasks when one fails; 0: the default of a restart in place
 	SwapWaitMs     int64 `protobuf:"varint,22,opt,name=swap_wait_ms,json=swapWaitMs,proto3" json:"swap_wait_ms,omitempty"`               // how long the rest of the gang waits for another node; 0: the default
+	Spares         int32 `protobuf:"varint,23,opt,name=spares,proto3" json:"spares,omitempty"`                                           // nodes that the job holds in addition, each for one task, to replace lost ones
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -679,6 +680,13 @@ func (x *RestartSpec) GetInPlaceGraceMs() int64 {
 func (x *RestartSpec) GetSwapWaitMs() int64 {
 	if x != nil {
 		return x.SwapWaitMs
+	}
+	return 0
+}
+
+func (x *RestartSpec) GetSpares() int32 {
+	if x != nil {
+		return x.Spares
 	}
 	return 0
 }
@@ -1670,7 +1678,7 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
 	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\x12%\n" +
 	"\x03ack\x18\x03 \x01(\x0e2\x13.synapse.v1.SaveAckR\x03ack\x12.\n" +
-	"\x06commit\x18\x04 \x01(\x0e2\x16.synapse.v1.SaveCommitR\x06commit\"\xc0\x01\n" +
+	"\x06commit\x18\x04 \x01(\x0e2\x16.synapse.v1.SaveCommitR\x06commit\"\xd8\x01\n" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
@@ -1679,7 +1687,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\bin_place\x18\x14 \x01(\bR\ainPlace\x12)\n" +
 	"\x11in_place_grace_ms\x18\x15 \x01(\x03R\x0einPlaceGraceMs\x12 \n" +
 	"\fswap_wait_ms\x18\x16 \x01(\x03R\n" +
-	"swapWaitMs\"{\n" +
+	"swapWaitMs\x12\x16\n" +
+	"\x06spares\x18\x17 \x01(\x05R\x06spares\"{\n" +
 	"\x06Script\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x1d\n" +

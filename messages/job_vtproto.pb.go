@@ -305,6 +305,13 @@ func (m *RestartSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Spares != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Spares))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xb8
+	}
 	if m.SwapWaitMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SwapWaitMs))
 		i--
@@ -1420,6 +1427,9 @@ func (m *RestartSpec) SizeVT() (n int) {
 	}
 	if m.SwapWaitMs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.SwapWaitMs))
+	}
+	if m.Spares != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Spares))
 	}
 	n += len(m.unknownFields)
 	return n

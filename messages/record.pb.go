@@ -2091,9 +2091,10 @@ type AttemptRecord struct {
 	Missed    *MissedSave `protobuf:"bytes,34,opt,name=missed,json=missed_checkpoint,proto3" json:"missed,omitempty"`
 	Inherited *Inherited  `protobuf:"bytes,50,opt,name=inherited,proto3" json:"inherited,omitempty"` // the attempt that this one continues in place; unset: none
 	// Time from the barrier of the first attempt in this place until COMMIT, which counts against the time limit.
-	InPlaceMs     int64 `protobuf:"varint,52,opt,name=in_place_ms,json=inPlaceMs,proto3" json:"in_place_ms,omitempty"`
-	QuickRestarts int32 `protobuf:"varint,53,opt,name=quick_restarts,json=quickRestarts,proto3" json:"quick_restarts,omitempty"` // restarts in place before this attempt that each came soon after the one before
-	StoppingMs    int64 `protobuf:"varint,54,opt,name=stopping_ms,json=stoppingMs,proto3" json:"stopping_ms,omitempty"`          // time from the end of the attempt in this place before until COMMIT; 0: unknown
+	InPlaceMs     int64    `protobuf:"varint,52,opt,name=in_place_ms,json=inPlaceMs,proto3" json:"in_place_ms,omitempty"`
+	QuickRestarts int32    `protobuf:"varint,53,opt,name=quick_restarts,json=quickRestarts,proto3" json:"quick_restarts,omitempty"` // restarts in place before this attempt that each came soon after the one before
+	StoppingMs    int64    `protobuf:"varint,54,opt,name=stopping_ms,json=stoppingMs,proto3" json:"stopping_ms,omitempty"`          // time from the end of the attempt in this place before until COMMIT; 0: unknown
+	Spares        []*Spare `protobuf:"bytes,56,rep,name=spares,proto3" json:"spares,omitempty"`                                     // the nodes that can replace lost ones
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2275,6 +2276,66 @@ func (x *AttemptRecord) GetStoppingMs() int64 {
 	return 0
 }
 
+func (x *AttemptRecord) GetSpares() []*Spare {
+	if x != nil {
+		return x.Spares
+	}
+	return nil
+}
+
+// Spare is a node that a job holds without a task on it, to replace a lost one.
+type Spare struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	MachineId     string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spare) Reset() {
+	*x = Spare{}
+	mi := &file_messages_record_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spare) ProtoMessage() {}
+
+func (x *Spare) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_record_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spare.ProtoReflect.Descriptor instead.
+func (*Spare) Descriptor() ([]byte, []int) {
+	return file_messages_record_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Spare) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Spare) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
 // NodeRecord is the record of one node.
 type NodeRecord struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -2304,7 +2365,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2377,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[18]
+	mi := &file_messages_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2390,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{18}
+	return file_messages_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodeRecord) GetId() string {
@@ -2467,7 +2528,7 @@ type PassRecord struct {
 
 func (x *PassRecord) Reset() {
 	*x = PassRecord{}
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2540,7 @@ func (x *PassRecord) String() string {
 func (*PassRecord) ProtoMessage() {}
 
 func (x *PassRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[19]
+	mi := &file_messages_record_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2553,7 @@ func (x *PassRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassRecord.ProtoReflect.Descriptor instead.
 func (*PassRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{19}
+	return file_messages_record_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PassRecord) GetId() string {
@@ -2564,7 +2625,7 @@ type Cell struct {
 
 func (x *Cell) Reset() {
 	*x = Cell{}
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2637,7 @@ func (x *Cell) String() string {
 func (*Cell) ProtoMessage() {}
 
 func (x *Cell) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[20]
+	mi := &file_messages_record_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2650,7 @@ func (x *Cell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cell.ProtoReflect.Descriptor instead.
 func (*Cell) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{20}
+	return file_messages_record_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Cell) GetLevel() CellLevel {
@@ -2671,7 +2732,7 @@ type PolicyRecord struct {
 
 func (x *PolicyRecord) Reset() {
 	*x = PolicyRecord{}
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2744,7 @@ func (x *PolicyRecord) String() string {
 func (*PolicyRecord) ProtoMessage() {}
 
 func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[21]
+	mi := &file_messages_record_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2757,7 @@ func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
 func (*PolicyRecord) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{21}
+	return file_messages_record_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PolicyRecord) GetWrittenBy() *Token {
@@ -2754,7 +2815,7 @@ type NodeFailures struct {
 
 func (x *NodeFailures) Reset() {
 	*x = NodeFailures{}
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2766,7 +2827,7 @@ func (x *NodeFailures) String() string {
 func (*NodeFailures) ProtoMessage() {}
 
 func (x *NodeFailures) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[22]
+	mi := &file_messages_record_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2779,7 +2840,7 @@ func (x *NodeFailures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFailures.ProtoReflect.Descriptor instead.
 func (*NodeFailures) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{22}
+	return file_messages_record_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NodeFailures) GetNode() string {
@@ -2826,7 +2887,7 @@ type CountedFailure struct {
 
 func (x *CountedFailure) Reset() {
 	*x = CountedFailure{}
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +2899,7 @@ func (x *CountedFailure) String() string {
 func (*CountedFailure) ProtoMessage() {}
 
 func (x *CountedFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[23]
+	mi := &file_messages_record_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +2912,7 @@ func (x *CountedFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedFailure.ProtoReflect.Descriptor instead.
 func (*CountedFailure) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{23}
+	return file_messages_record_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CountedFailure) GetAttempt() *Token {
@@ -2915,7 +2976,7 @@ type GpuAmount struct {
 
 func (x *GpuAmount) Reset() {
 	*x = GpuAmount{}
-	mi := &file_messages_record_proto_msgTypes[24]
+	mi := &file_messages_record_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +2988,7 @@ func (x *GpuAmount) String() string {
 func (*GpuAmount) ProtoMessage() {}
 
 func (x *GpuAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[24]
+	mi := &file_messages_record_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3001,7 @@ func (x *GpuAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuAmount.ProtoReflect.Descriptor instead.
 func (*GpuAmount) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{24}
+	return file_messages_record_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GpuAmount) GetClass() GpuClass {
@@ -2979,7 +3040,7 @@ type GpuTimeRow struct {
 
 func (x *GpuTimeRow) Reset() {
 	*x = GpuTimeRow{}
-	mi := &file_messages_record_proto_msgTypes[25]
+	mi := &file_messages_record_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3052,7 @@ func (x *GpuTimeRow) String() string {
 func (*GpuTimeRow) ProtoMessage() {}
 
 func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[25]
+	mi := &file_messages_record_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3065,7 @@ func (x *GpuTimeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTimeRow.ProtoReflect.Descriptor instead.
 func (*GpuTimeRow) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{25}
+	return file_messages_record_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GpuTimeRow) GetKind() GpuTimeKind {
@@ -3054,7 +3115,7 @@ type GpuTime struct {
 
 func (x *GpuTime) Reset() {
 	*x = GpuTime{}
-	mi := &file_messages_record_proto_msgTypes[26]
+	mi := &file_messages_record_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3127,7 @@ func (x *GpuTime) String() string {
 func (*GpuTime) ProtoMessage() {}
 
 func (x *GpuTime) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[26]
+	mi := &file_messages_record_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3140,7 @@ func (x *GpuTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuTime.ProtoReflect.Descriptor instead.
 func (*GpuTime) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{26}
+	return file_messages_record_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GpuTime) GetSinceUnixMs() int64 {
@@ -3115,7 +3176,7 @@ type QueueUse struct {
 
 func (x *QueueUse) Reset() {
 	*x = QueueUse{}
-	mi := &file_messages_record_proto_msgTypes[27]
+	mi := &file_messages_record_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3127,7 +3188,7 @@ func (x *QueueUse) String() string {
 func (*QueueUse) ProtoMessage() {}
 
 func (x *QueueUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[27]
+	mi := &file_messages_record_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3140,7 +3201,7 @@ func (x *QueueUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUse.ProtoReflect.Descriptor instead.
 func (*QueueUse) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{27}
+	return file_messages_record_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *QueueUse) GetQueue() string {
@@ -3176,7 +3237,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_messages_record_proto_msgTypes[28]
+	mi := &file_messages_record_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3249,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_record_proto_msgTypes[28]
+	mi := &file_messages_record_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3262,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_messages_record_proto_rawDescGZIP(), []int{28}
+	return file_messages_record_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Credit) GetPool() string {
@@ -3382,7 +3443,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\facknowledged\x18\x04 \x01(\x05R\facknowledged\x12\x1a\n" +
 	"\brequired\x18\x05 \x01(\x05R\brequired\x12\x12\n" +
 	"\x04rank\x18\x06 \x01(\x05R\x04rank\x12\x18\n" +
-	"\aproblem\x18\a \x01(\tR\aproblem\"\xe0\x06\n" +
+	"\aproblem\x18\a \x01(\tR\aproblem\"\x8b\a\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
 	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
@@ -3408,7 +3469,12 @@ const file_messages_record_proto_rawDesc = "" +
 	"\vin_place_ms\x184 \x01(\x03R\tinPlaceMs\x12%\n" +
 	"\x0equick_restarts\x185 \x01(\x05R\rquickRestarts\x12\x1f\n" +
 	"\vstopping_ms\x186 \x01(\x03R\n" +
-	"stoppingMs\"\xd2\x05\n" +
+	"stoppingMs\x12)\n" +
+	"\x06spares\x188 \x03(\v2\x11.synapse.v1.SpareR\x06spares\":\n" +
+	"\x05Spare\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x02 \x01(\tR\tmachineId\"\xd2\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -3561,7 +3627,7 @@ func file_messages_record_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_record_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_messages_record_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_messages_record_proto_goTypes = []any{
 	(JobState)(0),           // 0: synapse.v1.JobState
 	(PreemptionRule)(0),     // 1: synapse.v1.PreemptionRule
@@ -3587,53 +3653,54 @@ var file_messages_record_proto_goTypes = []any{
 	(*Saved)(nil),           // 21: synapse.v1.Saved
 	(*MissedSave)(nil),      // 22: synapse.v1.MissedSave
 	(*AttemptRecord)(nil),   // 23: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),      // 24: synapse.v1.NodeRecord
-	(*PassRecord)(nil),      // 25: synapse.v1.PassRecord
-	(*Cell)(nil),            // 26: synapse.v1.Cell
-	(*PolicyRecord)(nil),    // 27: synapse.v1.PolicyRecord
-	(*NodeFailures)(nil),    // 28: synapse.v1.NodeFailures
-	(*CountedFailure)(nil),  // 29: synapse.v1.CountedFailure
-	(*GpuAmount)(nil),       // 30: synapse.v1.GpuAmount
-	(*GpuTimeRow)(nil),      // 31: synapse.v1.GpuTimeRow
-	(*GpuTime)(nil),         // 32: synapse.v1.GpuTime
-	(*QueueUse)(nil),        // 33: synapse.v1.QueueUse
-	(*Credit)(nil),          // 34: synapse.v1.Credit
-	(*Principal)(nil),       // 35: synapse.v1.Principal
-	(*Resources)(nil),       // 36: synapse.v1.Resources
-	(*Token)(nil),           // 37: synapse.v1.Token
-	(*IndexRange)(nil),      // 38: synapse.v1.IndexRange
-	(*JobSpec)(nil),         // 39: synapse.v1.JobSpec
-	(*Grant)(nil),           // 40: synapse.v1.Grant
-	(*Exit)(nil),            // 41: synapse.v1.Exit
-	(*Evidence)(nil),        // 42: synapse.v1.Evidence
-	(Wait)(0),               // 43: synapse.v1.Wait
-	(Cause)(0),              // 44: synapse.v1.Cause
-	(*Rendezvous)(nil),      // 45: synapse.v1.Rendezvous
-	(*Inherited)(nil),       // 46: synapse.v1.Inherited
-	(*Announcement)(nil),    // 47: synapse.v1.Announcement
+	(*Spare)(nil),           // 24: synapse.v1.Spare
+	(*NodeRecord)(nil),      // 25: synapse.v1.NodeRecord
+	(*PassRecord)(nil),      // 26: synapse.v1.PassRecord
+	(*Cell)(nil),            // 27: synapse.v1.Cell
+	(*PolicyRecord)(nil),    // 28: synapse.v1.PolicyRecord
+	(*NodeFailures)(nil),    // 29: synapse.v1.NodeFailures
+	(*CountedFailure)(nil),  // 30: synapse.v1.CountedFailure
+	(*GpuAmount)(nil),       // 31: synapse.v1.GpuAmount
+	(*GpuTimeRow)(nil),      // 32: synapse.v1.GpuTimeRow
+	(*GpuTime)(nil),         // 33: synapse.v1.GpuTime
+	(*QueueUse)(nil),        // 34: synapse.v1.QueueUse
+	(*Credit)(nil),          // 35: synapse.v1.Credit
+	(*Principal)(nil),       // 36: synapse.v1.Principal
+	(*Resources)(nil),       // 37: synapse.v1.Resources
+	(*Token)(nil),           // 38: synapse.v1.Token
+	(*IndexRange)(nil),      // 39: synapse.v1.IndexRange
+	(*JobSpec)(nil),         // 40: synapse.v1.JobSpec
+	(*Grant)(nil),           // 41: synapse.v1.Grant
+	(*Exit)(nil),            // 42: synapse.v1.Exit
+	(*Evidence)(nil),        // 43: synapse.v1.Evidence
+	(Wait)(0),               // 44: synapse.v1.Wait
+	(Cause)(0),              // 45: synapse.v1.Cause
+	(*Rendezvous)(nil),      // 46: synapse.v1.Rendezvous
+	(*Inherited)(nil),       // 47: synapse.v1.Inherited
+	(*Announcement)(nil),    // 48: synapse.v1.Announcement
 }
 var file_messages_record_proto_depIdxs = []int32{
-	35, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
-	36, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
+	36, // 0: synapse.v1.Deed.by:type_name -> synapse.v1.Principal
+	37, // 1: synapse.v1.Kept.amount:type_name -> synapse.v1.Resources
 	7,  // 2: synapse.v1.Promise.kept:type_name -> synapse.v1.Kept
 	8,  // 3: synapse.v1.Promise.told:type_name -> synapse.v1.Told
 	10, // 4: synapse.v1.Promise.victims:type_name -> synapse.v1.Victim
-	37, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
+	38, // 5: synapse.v1.Victim.token:type_name -> synapse.v1.Token
 	1,  // 6: synapse.v1.Victim.rule:type_name -> synapse.v1.PreemptionRule
 	1,  // 7: synapse.v1.Preemption.rule:type_name -> synapse.v1.PreemptionRule
 	0,  // 8: synapse.v1.AfterKnown.state:type_name -> synapse.v1.JobState
 	0,  // 9: synapse.v1.ElementsEnded.state:type_name -> synapse.v1.JobState
-	38, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
-	38, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
+	39, // 10: synapse.v1.ElementsEnded.places:type_name -> synapse.v1.IndexRange
+	39, // 11: synapse.v1.ElementsChanged.places:type_name -> synapse.v1.IndexRange
 	13, // 12: synapse.v1.ArrayRecord.ended:type_name -> synapse.v1.ElementsEnded
-	38, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
+	39, // 13: synapse.v1.ArrayRecord.held:type_name -> synapse.v1.IndexRange
 	6,  // 14: synapse.v1.ArrayRecord.hold:type_name -> synapse.v1.Deed
 	14, // 15: synapse.v1.ArrayRecord.changed:type_name -> synapse.v1.ElementsChanged
-	37, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
-	39, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
-	35, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
+	38, // 16: synapse.v1.JobRecord.written_by:type_name -> synapse.v1.Token
+	40, // 17: synapse.v1.JobRecord.spec:type_name -> synapse.v1.JobSpec
+	36, // 18: synapse.v1.JobRecord.owner:type_name -> synapse.v1.Principal
 	0,  // 19: synapse.v1.JobRecord.state:type_name -> synapse.v1.JobState
-	37, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
+	38, // 20: synapse.v1.JobRecord.attempt:type_name -> synapse.v1.Token
 	6,  // 21: synapse.v1.JobRecord.cancel:type_name -> synapse.v1.Deed
 	6,  // 22: synapse.v1.JobRecord.hold:type_name -> synapse.v1.Deed
 	6,  // 23: synapse.v1.JobRecord.changed:type_name -> synapse.v1.Deed
@@ -3642,18 +3709,18 @@ var file_messages_record_proto_depIdxs = []int32{
 	15, // 26: synapse.v1.JobRecord.array:type_name -> synapse.v1.ArrayRecord
 	12, // 27: synapse.v1.JobRecord.after_started:type_name -> synapse.v1.AfterKnown
 	18, // 28: synapse.v1.JobRecord.last_failure:type_name -> synapse.v1.Verdict
-	40, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
-	41, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
+	41, // 29: synapse.v1.Place.grant:type_name -> synapse.v1.Grant
+	42, // 30: synapse.v1.Place.exit:type_name -> synapse.v1.Exit
 	2,  // 31: synapse.v1.Verdict.class:type_name -> synapse.v1.FailureClass
-	42, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
-	43, // 33: synapse.v1.Stall.wait:type_name -> synapse.v1.Wait
-	44, // 34: synapse.v1.End.cause:type_name -> synapse.v1.Cause
+	43, // 32: synapse.v1.Verdict.evidence:type_name -> synapse.v1.Evidence
+	44, // 33: synapse.v1.Stall.wait:type_name -> synapse.v1.Wait
+	45, // 34: synapse.v1.End.cause:type_name -> synapse.v1.Cause
 	11, // 35: synapse.v1.End.preemption:type_name -> synapse.v1.Preemption
 	19, // 36: synapse.v1.End.stall:type_name -> synapse.v1.Stall
-	44, // 37: synapse.v1.MissedSave.cause:type_name -> synapse.v1.Cause
-	37, // 38: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
+	45, // 37: synapse.v1.MissedSave.cause:type_name -> synapse.v1.Cause
+	38, // 38: synapse.v1.AttemptRecord.token:type_name -> synapse.v1.Token
 	17, // 39: synapse.v1.AttemptRecord.places:type_name -> synapse.v1.Place
-	45, // 40: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
+	46, // 40: synapse.v1.AttemptRecord.rendezvous:type_name -> synapse.v1.Rendezvous
 	20, // 41: synapse.v1.AttemptRecord.end:type_name -> synapse.v1.End
 	8,  // 42: synapse.v1.AttemptRecord.told:type_name -> synapse.v1.Told
 	10, // 43: synapse.v1.AttemptRecord.victims:type_name -> synapse.v1.Victim
@@ -3661,35 +3728,36 @@ var file_messages_record_proto_depIdxs = []int32{
 	21, // 45: synapse.v1.AttemptRecord.saved:type_name -> synapse.v1.Saved
 	20, // 46: synapse.v1.AttemptRecord.pending:type_name -> synapse.v1.End
 	22, // 47: synapse.v1.AttemptRecord.missed:type_name -> synapse.v1.MissedSave
-	46, // 48: synapse.v1.AttemptRecord.inherited:type_name -> synapse.v1.Inherited
-	37, // 49: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
-	47, // 50: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
-	6,  // 51: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
-	6,  // 52: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
-	6,  // 53: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
-	6,  // 54: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
-	6,  // 55: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
-	6,  // 56: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
-	3,  // 57: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
-	37, // 58: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
-	26, // 59: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
-	34, // 60: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
-	33, // 61: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
-	32, // 62: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
-	28, // 63: synapse.v1.PolicyRecord.node_failures:type_name -> synapse.v1.NodeFailures
-	29, // 64: synapse.v1.NodeFailures.failures:type_name -> synapse.v1.CountedFailure
-	37, // 65: synapse.v1.CountedFailure.attempt:type_name -> synapse.v1.Token
-	2,  // 66: synapse.v1.CountedFailure.class:type_name -> synapse.v1.FailureClass
-	4,  // 67: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
-	44, // 68: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
-	5,  // 69: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
-	30, // 70: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
-	31, // 71: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
-	72, // [72:72] is the sub-list for method output_type
-	72, // [72:72] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	47, // 48: synapse.v1.AttemptRecord.inherited:type_name -> synapse.v1.Inherited
+	24, // 49: synapse.v1.AttemptRecord.spares:type_name -> synapse.v1.Spare
+	38, // 50: synapse.v1.NodeRecord.written_by:type_name -> synapse.v1.Token
+	48, // 51: synapse.v1.NodeRecord.announcement:type_name -> synapse.v1.Announcement
+	6,  // 52: synapse.v1.NodeRecord.cordoned:type_name -> synapse.v1.Deed
+	6,  // 53: synapse.v1.NodeRecord.drained:type_name -> synapse.v1.Deed
+	6,  // 54: synapse.v1.NodeRecord.benched:type_name -> synapse.v1.Deed
+	6,  // 55: synapse.v1.NodeRecord.removed:type_name -> synapse.v1.Deed
+	6,  // 56: synapse.v1.NodeRecord.note:type_name -> synapse.v1.Deed
+	6,  // 57: synapse.v1.NodeRecord.closing:type_name -> synapse.v1.Deed
+	3,  // 58: synapse.v1.Cell.level:type_name -> synapse.v1.CellLevel
+	38, // 59: synapse.v1.PolicyRecord.written_by:type_name -> synapse.v1.Token
+	27, // 60: synapse.v1.PolicyRecord.cells:type_name -> synapse.v1.Cell
+	35, // 61: synapse.v1.PolicyRecord.credits:type_name -> synapse.v1.Credit
+	34, // 62: synapse.v1.PolicyRecord.uses:type_name -> synapse.v1.QueueUse
+	33, // 63: synapse.v1.PolicyRecord.gpu_time:type_name -> synapse.v1.GpuTime
+	29, // 64: synapse.v1.PolicyRecord.node_failures:type_name -> synapse.v1.NodeFailures
+	30, // 65: synapse.v1.NodeFailures.failures:type_name -> synapse.v1.CountedFailure
+	38, // 66: synapse.v1.CountedFailure.attempt:type_name -> synapse.v1.Token
+	2,  // 67: synapse.v1.CountedFailure.class:type_name -> synapse.v1.FailureClass
+	4,  // 68: synapse.v1.GpuAmount.class:type_name -> synapse.v1.GpuClass
+	45, // 69: synapse.v1.GpuAmount.cause:type_name -> synapse.v1.Cause
+	5,  // 70: synapse.v1.GpuTimeRow.kind:type_name -> synapse.v1.GpuTimeKind
+	31, // 71: synapse.v1.GpuTimeRow.amounts:type_name -> synapse.v1.GpuAmount
+	32, // 72: synapse.v1.GpuTime.rows:type_name -> synapse.v1.GpuTimeRow
+	73, // [73:73] is the sub-list for method output_type
+	73, // [73:73] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_messages_record_proto_init() }
@@ -3707,7 +3775,7 @@ func file_messages_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_record_proto_rawDesc), len(file_messages_record_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -34,7 +34,7 @@ func (x *AttemptRecord) Revise() *AttemptRecord {
 		CommittedUnixMs: x.CommittedUnixMs, StartedUnixMs: x.StartedUnixMs, End: x.End, Told: x.Told, Victims: x.Victims,
 		ReservingMs: x.ReservingMs, PreparingMs: x.PreparingMs, Verdict: x.Verdict, Saved: x.Saved, Pending: x.Pending,
 		Missed: x.Missed, Inherited: x.Inherited, InPlaceMs: x.InPlaceMs, QuickRestarts: x.QuickRestarts,
-		StoppingMs: x.StoppingMs, unknownFields: x.unknownFields,
+		StoppingMs: x.StoppingMs, Spares: x.Spares, unknownFields: x.unknownFields,
 	}
 }
 

@@ -359,6 +359,9 @@ func (x *JobSpec) validTimes() error {
 	if r := x.GetRestart(); r.GetNever() && r.GetLimit() > 0 {
 		return refuse("restart.limit", "a job that never restarts cannot have a restart limit", "omit one of them")
 	}
+	if err := x.validSpares(); err != nil {
+		return err
+	}
 	if err := x.GetRestart().validInPlace(); err != nil {
 		return err
 	}
@@ -398,6 +401,24 @@ func (x *RestartSpec) validInPlace() error {
 		return err
 	}
 	return duration("restart.in_place_grace_ms", x.GetInPlaceGraceMs())
+}
+
+// MaxSpares is the number of nodes that a job may hold to replace lost ones.
+const MaxSpares = 64
+
+// validSpares checks the number of spare nodes. A spare holds what one task requests, so each task needs its own node.
+func (x *JobSpec) validSpares() error {
+	n, g := x.GetRestart().GetSpares(), x.GetGang()
+	switch {
+	case n == 0:
+		return nil
+	case !x.GetRestart().GetInPlace():
+		return refuse("restart.spares", "are only used for a restart in place", "set restart.inPlace")
+	case g.GetTotal() != nil || g.GetReplicasMin() < 2:
+		return refuse("restart.spares", "need a gang of two or more tasks, each on its own node",
+			"set gang.replicas and the resources of one task")
+	}
+	return between("restart.spares", int64(n), 0, MaxSpares)
 }
 
 // deafTo lists the signals that a task cannot handle, because they end or stop it.

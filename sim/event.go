@@ -129,6 +129,7 @@ func newInvariants() []Invariant {
 		newPreemptionsEnd(), newAfterKept(), newHarmsItself(), newArrayKept(), newOnce(), newWellFirst(),
 		newExecInRunning(), newGPUTimeCounted(), newBarrierFailed(), newOwnersKept(), newSavedFirst(), newHangNamed(),
 		newHeirTakesOver(),
+		newSparesHeld(),
 		newPromiseKept(), newTwoSlips(), newPromiseMet(), newIdleNamed(),
 		newReservationsEnd(), newHeadRuns(), newCancelledGone(), newOneLeader(), newAllAdmitted(), newAllAgree(),
 		newDrainEmpties(), newIdle(),

@@ -22,6 +22,15 @@ func (w *World) staysInPlace(spec *messages.JobSpec, run *script) {
 	}
 }
 
+// holdsSpares gives spares to half of the gangs that restart in place, if they are small enough for the world.
+func (w *World) holdsSpares(spec *messages.JobSpec) {
+	n := len(w.client.jobs)
+	if tasks := spec.GetGang().GetReplicasMin(); spec.GetRestart().GetInPlace() && spec.Each != nil && tasks > 1 &&
+		n%4 == 0 && int(tasks)+2 < len(w.machines) {
+		spec.Restart.Spares = 1 + int32(n/4%2)
+	}
+}
+
 // isNewOn reports whether an attempt did not get its place on a node from the attempt before.
 func isNewOn(a *messages.AttemptRecord, node string) bool {
 	return a.Inherited == nil ||

@@ -49,6 +49,18 @@ var swapRounds = flag.Int("swap-rounds", 0, "losses of 1 to 8 nodes in TestSwapO
 // TestSwapOfManyNodes checks the time from the choice of the new nodes for a gang that lost 1 to 8 nodes until all its
 // tasks run again. Sixteen other nodes are free. The time before depends on when the lost nodes were last heard.
 func TestSwapOfManyNodes(t *testing.T) {
+	t.Parallel()
+	swapsOfMany(t, 0)
+}
+
+// TestSparesOfManyNodes checks the same time for a gang that holds eight spares.
+func TestSparesOfManyNodes(t *testing.T) {
+	t.Parallel()
+	swapsOfMany(t, 8)
+}
+
+func swapsOfMany(t *testing.T, spares int32) {
+	t.Helper()
 	machines, rounds := 24, 4
 	if pace.Crowded() {
 		machines, rounds = 512, 12
@@ -64,8 +76,8 @@ func TestSwapOfManyNodes(t *testing.T) {
 	var o *Order
 	lost := 0
 	for round := range rounds {
-		if round%90 == 0 { // a job is given up after 100 restarts that are not its fault
-			o = w.runsWide(t, o, machines)
+		if round%90 == 0 || spares > 0 { // a job is given up after 100 restarts that are not its fault
+			o = w.runsWide(t, o, machines, spares)
 		}
 		n := 1 + round%8
 		all = append(all, w.swapsOnce(t, o, n, round))
@@ -84,14 +96,14 @@ func TestSwapOfManyNodes(t *testing.T) {
 }
 
 // runsWide replaces a gang on all nodes but 16 by another one.
-func (w *World) runsWide(t *testing.T, last *Order, machines int) *Order {
+func (w *World) runsWide(t *testing.T, last *Order, machines int, spares int32) *Order {
 	t.Helper()
 	if last != nil {
 		w.Cancel(last)
 	}
 	o := w.Submit(&messages.JobSpec{
 		Name: "wide", Queue: "default", Image: "host", Command: script{run: 1000 * time.Hour}.command(),
-		Restart: &messages.RestartSpec{InPlace: true, Limit: 1},
+		Restart: &messages.RestartSpec{InPlace: true, Limit: 1, Spares: spares},
 		Each:    &messages.Resources{MilliGpu: 8 * topology.WholeGPU},
 		Gang:    &messages.GangSpec{ReplicasMin: int32(machines), ReplicasMax: int32(machines)},
 	})
@@ -123,7 +135,8 @@ func (w *World) swapsOnce(t *testing.T, o *Order, n, round int) time.Duration {
 	if !w.StepUntil(runs, 2*time.Minute) {
 		t.Fatalf("the job did not continue: %v", w.Stored(o))
 	}
-	if a := w.Attempt(o); len(a.Inherited.GetSwapped()) != n || a.Run != before.Run+1 {
+	if a := w.Attempt(o); len(a.Inherited.GetSwapped()) != n || a.Run != before.Run+1 ||
+		len(before.Spares) > 0 && len(a.Spares) != len(before.Spares)-n {
 		t.Fatalf("%d nodes were lost, and attempt %d follows attempt %d: %v", n, a.Run, before.Run, a.Inherited)
 	}
 	took := again.since(chosen)

@@ -262,6 +262,7 @@ func (w *World) gangSpec() *messages.JobSpec {
 	}
 	w.careless(spec.Each)
 	w.greedy(spec.Each)
+	w.holdsSpares(spec)
 	return spec
 }
 

@@ -93,7 +93,7 @@ func (c *idleNamed) keptInVain(w *World, p *process) {
 		if !m.core() || !w.open(m) || m.proc == nil || m.proc.dead || m.proc.node == nil {
 			continue
 		}
-		left := m.proc.node.Ledger().Capacity()
+		left := m.proc.node.Ledger().Capacity().Less(w.books.sparesOn(string(m.id), ""))
 		for _, r := range w.reservedOn(p, m) { // an earlier guarantee gets the free capacity first
 			kept[r.job] = true
 			if r.firm {

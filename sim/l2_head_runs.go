@@ -157,7 +157,7 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 	}
 	want, got := head.record.Spec, page.record.Spec
 	anywhere := len(want.Nodes) == 0 && len(want.Exclude) == 0 && !want.GetGang().GetApart() &&
-		want.GetScript() == nil && want.User == "" &&
+		want.GetRestart().GetSpares() == 0 && want.GetScript() == nil && want.User == "" &&
 		len(messages.NetworkLabels(want.Network)) == 0
 	for _, n := range w.books.nodes { //order: any will do
 		anywhere = anywhere && n.Closing == nil // it may close too early for one of the two jobs
@@ -227,7 +227,7 @@ func (w *World) ahead() bool { return w.draw.Settings.Order == share.Expected }
 
 // unkept returns the free capacity of a node that its leader reserves for no other job.
 func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology.Capacity {
-	c := m.proc.node.Ledger().Capacity()
+	c := m.proc.node.Ledger().Capacity().Less(w.books.sparesOn(string(m.id), job.Id))
 	if p == nil || p.leader == nil {
 		return c
 	}

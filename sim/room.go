@@ -114,7 +114,7 @@ type spot struct{ members, gpus int64 }
 // holds reports whether a gang fits on at most so many of these nodes.
 func holds(spec *messages.JobSpec, spots []spot, most int) bool {
 	gang := spec.GetGang()
-	want, sum := int64(gang.GetReplicasMin()), int64(0)
+	want, sum := int64(gang.GetReplicasMin()+spec.GetRestart().GetSpares()), int64(0)
 	if spec.Each == nil {
 		want = piecesOf(gang.GetTotal())
 	}
@@ -122,7 +122,7 @@ func holds(spec *messages.JobSpec, spots []spot, most int) bool {
 		return holdsWhole(want, spots, most)
 	}
 	for i := range spots {
-		if gang.GetApart() {
+		if gang.GetApart() || spec.GetRestart().GetSpares() > 0 {
 			spots[i].members = min(spots[i].members, 1)
 		}
 	}

@@ -9,14 +9,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file plays swaps in rounds. In each round, a gang on eight nodes loses one to three of them. A further fault
-// comes in one of many moments of the swap.
+// This file plays swaps in rounds. In each round, a gang on eight nodes, with up to two spares, loses one to three of
+// them. A further fault comes in one of many moments of the swap.
 
 var swapFaults = flag.Int("swap-faults", 48, "how many gangs TestSwapRounds plays")
 
 // swapRound is one round, drawn from its number.
 type swapRound struct {
 	lost   int    // nodes that lose their power first
+	spares int32  // of the gang
 	letter int    // the fault comes with this letter after the end of the attempt
 	fault  string // what happens then
 }
@@ -24,7 +25,7 @@ type swapRound struct {
 var swapFaultKinds = []string{"takeover", "kept node lost", "new node lost", "takeover", "lost node back"}
 
 func drawSwapRound(n int) swapRound {
-	return swapRound{lost: 1 + n%3, letter: 1 + n/2%40, fault: swapFaultKinds[n%len(swapFaultKinds)]}
+	return swapRound{lost: 1 + n%3, spares: int32(n / 2 % 3), letter: 1 + n/2%40, fault: swapFaultKinds[n%len(swapFaultKinds)]}
 }
 
 // TestSwapRounds checks with all invariants that a gang ends as succeeded whatever happens during a swap: a change of
@@ -58,7 +59,7 @@ func (r swapRound) play(t *testing.T) (w *World, hit bool) {
 	w.RunFor(10 * time.Second)
 	o := w.Submit(&messages.JobSpec{
 		Name: "gang", Queue: "default", Image: "host", Command: script{run: 3 * time.Minute}.command(),
-		Restart: &messages.RestartSpec{InPlace: true, Limit: 1},
+		Restart: &messages.RestartSpec{InPlace: true, Limit: 1, Spares: r.spares},
 		Each:    &messages.Resources{MilliGpu: 8 * topology.WholeGPU},
 		Gang:    &messages.GangSpec{ReplicasMin: 8, ReplicasMax: 8},
 	})

@@ -47,6 +47,7 @@ const (
 // Gang is the request of a job.
 type Gang struct {
 	Replicas int32
+	Spares   int32 // of Replicas, those without a task
 	Each     Resources
 	// Total and Split replace Replicas and Each if Split is not SplitNone. Each node then runs one task.
 	Total     Resources

@@ -216,6 +216,7 @@ func demandOf(g *topology.Gang, patient bool) *messages.Demand {
 	}
 	n := int64(g.Replicas)
 	d.Each, d.Tasks, d.SeparateNodes = messages.ToResources(g.Each), g.Replicas, g.Apart && n > 1
+	d.Spares = g.Spares
 	d.Total = &messages.Resources{
 		MilliCpu: g.Each.MilliCPU * n, MemoryBytes: g.Each.MemoryBytes * n, MilliGpu: g.Each.MilliGPU * n,
 	}

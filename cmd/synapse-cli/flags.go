@@ -107,7 +107,7 @@ var flagFields = []struct{ field, flag string }{
 	{"prepare_timeout_ms", "prepare-timeout"},
 	{"lost_grace_ms", "lost-grace"}, {"stop_when_lost_ms", "stop-when-lost"},
 	{"restart.limit", "restarts"}, {"restart.backoff_ms", "backoff"},
-	{"restart.in_place", "in-place"}, {"topology.patience_ms", "patience"},
+	{"restart.in_place", "in-place"}, {"restart.spares", "spares"}, {"topology.patience_ms", "patience"},
 	{"shm_bytes", "shm"}, {"disk_bytes", "disk"}, {"stop.grace_ms", "grace"},
 	{"warn", "warn"}, {"checkpoint", "checkpoint"}, {"hang", "hang"}, {"not_preemptible", "preemptible"},
 	{"stop.signal", "stop-signal"}, {"each.milli_gpu", "gpu"}, {"each.milli_cpu", "cpu"}, {"each.memory_bytes", "mem"},

@@ -34,6 +34,7 @@ type specFlags struct {
 	replicas, priority                                                          int32
 	restarts                                                                    restarts
 	inPlace                                                                     bool
+	spares                                                                      int32
 	counted, prioritised                                                        bool // --replicas, --priority were given
 	env, label, selector, mount, nodes, exclude, after                          []string
 	machines                                                                    string
@@ -141,7 +142,8 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	}
 	// Parts without a given flag stay unset.
 	topology, restart, stop := &messages.TopologySpec{Required: s.required, Preferred: s.preferred},
-		&messages.RestartSpec{Limit: s.restarts.limit, Never: s.restarts.never, InPlace: s.inPlace}, &messages.StopSpec{}
+		&messages.RestartSpec{Limit: s.restarts.limit, Never: s.restarts.never, InPlace: s.inPlace,
+			Spares: s.spares}, &messages.StopSpec{}
 	amount := &messages.Resources{}
 	if err := s.slurm(); err != nil {
 		return nil, err

@@ -233,7 +233,8 @@ var saves = []demand{
 }
 
 // restarts lists the demands for restarts in place.
-var restarts = []demand{{"restarts", "heirs", 500}, {"swapped nodes", "swapped nodes", 0}}
+var restarts = []demand{{"restarts", "heirs", 500}, {"swapped nodes", "swapped nodes", 0},
+	{"attempts' spares", "spares", 0}, {"used spares", "spares.used", 0}}
 
 // happened prints the events for start guarantees, or for quotas if there are some, for checkpoints on request and for
 // restarts in place.

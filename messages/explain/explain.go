@@ -182,14 +182,19 @@ func needs(e *messages.Explanation) [][]string {
 		text += " of type " + d.GetGpuType()
 	}
 	if d.GetTasks() > 1 {
-		text += " (" + counted(int64(d.GetTasks()), "task") + " of " + resourceOf(d.GetEach()).text(d.GetEach()) + ")"
+		text += " (" + counted(int64(d.GetTasks()-d.GetSpares()), "task")
+		if d.GetSpares() > 0 {
+			text += " and " + counted(int64(d.GetSpares()), "spare")
+		}
+		text += " of " + resourceOf(d.GetEach()).text(d.GetEach()) + ")"
 	}
 	for _, of := range []struct {
 		is   bool
 		text string
 	}{
 		{d.GetWholeNodes(), "whole nodes"},
-		{d.GetSeparateNodes(), "each task on a separate node"},
+		{d.GetSeparateNodes() && d.GetSpares() == 0, "each task on a separate node"},
+		{d.GetSpares() > 0, "each on a separate node"},
 		{d.GetLevel() != "" && d.GetPreferred(), "prefers one " + d.GetLevel()},
 		{d.GetLevel() != "" && !d.GetPreferred(), "within one " + d.GetLevel()},
 		{d.GetUser() != "", "as user " + d.GetUser()},

@@ -41,7 +41,7 @@ var shown = []struct{ message, open, private, ids string }{
 		"dependencies conflict in_the_way at_once relaxations", "", ""},
 	{"JobName", "id short_id name owner", "", ""},
 	{"Demand", "total each tasks gpu_type level preferred whole_nodes separate_nodes user named_nodes excluded_nodes " +
-		"failed_nodes draining_nodes", "", ""},
+		"failed_nodes draining_nodes spares", "", ""},
 	{"Space", "level domain free total usable nearest nearest_asked nearest_has unmet nodes nodes_other " +
 		"nodes_unavailable nodes_excluded nodes_useful nodes_without_gpus nodes_without_cpus nodes_without_memory", "", ""},
 	{"Holding", "job amount nodes ends_unix_ms ends", "", ""},
@@ -79,7 +79,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end saved missed pending told " +
-		"start_by_left_ms victims reserving_ms preparing_ms verdict inherited in_place_ms quick_restarts stopping_ms",
+		"start_by_left_ms victims reserving_ms preparing_ms verdict inherited in_place_ms quick_restarts stopping_ms " +
+		"spares",
 		"", ""},
 	{"NodeStatus", "record phase closed ledger debts heard_ms_ago users suspicion", "", ""},
 	{"Suspicion", "suspected backed_off_until_unix_ms failures", "", ""},
@@ -152,9 +153,10 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Mount", "source target read_only", "", ""},
 	{"StopSpec", "signal grace_ms", "", ""},
 	{"WarnSpec", "signal ahead_ms", "", ""},
-	{"RestartSpec", "limit backoff_ms never in_place in_place_grace_ms swap_wait_ms", "", ""},
+	{"RestartSpec", "limit backoff_ms never in_place in_place_grace_ms swap_wait_ms spares", "", ""},
 	{"Inherited", "from generation cause rank fresh swapped", "", ""},
 	{"Swapped", "node by", "", ""},
+	{"Spare", "node machine_id", "", ""},
 	{"Script", "name digest size_bytes args text", "", ""},
 	{"Gpu", "id type memory_bytes bus_id minor declared fabric_domain", "", ""},
 }

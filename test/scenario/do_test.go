@@ -62,7 +62,7 @@ func (s *stage) spec(l commandLine, name string) *messages.JobSpec {
 		Stop:    &messages.StopSpec{GraceMs: l.time("grace", 2*time.Second).Milliseconds()},
 		Restart: &messages.RestartSpec{
 			Limit: int32(l.number("limit", 0)), BackoffMs: l.time("backoff", 0).Milliseconds(),
-			InPlace: l.has("in-place"),
+			InPlace: l.has("in-place"), Spares: int32(l.number("spares", 0)),
 		},
 		TimeLimitMs: l.time("time-limit", 0).Milliseconds(), LostGraceMs: l.time("lost-grace", 0).Milliseconds(),
 		StopWhenLostMs:   l.time("stop-when-lost", 0).Milliseconds(),

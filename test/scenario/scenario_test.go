@@ -27,7 +27,7 @@
 //	       preferred=rack selector=key:value nodes=(1,2) exclude=(3) [apart] [script] network=none shm=8
 //	       patience=5s priority=1 type=H100 begin=00:30 deadline=01:00 warn=20s after=(a,b:any)
 //	       array=0-9%2; its elements are called a_0, a_1 …
-//	       user=me owner=ann [heeds] [unheard] [held] [in-place]
+//	       user=me owner=ann [heeds] [unheard] [held] [in-place] spares=1
 //	       save=10s acks=file [rank0] idle=2m/7m
 //	                     idle: the tasks do nothing after 2 of each 7 minutes, or from 2 minutes on (idle=2m);
 //	                     asks the tasks to save before they are stopped; they acknowledge by file, by exit or never

@@ -46,6 +46,9 @@ func (m *Machine) Held(t topology.Token) []topology.Resources {
 // holds reports whether an attempt holds capacity on the node: by the reported ledger, or by a claim that the ledger
 // does not show yet. After a node has reported that an attempt has left, its claim holds nothing.
 func (m *Machine) holds(who *Tenant) bool {
+	if who.Spare && m.covered(who.Token) {
+		return false
+	}
 	for i := range m.books.Allocations {
 		s := &m.books.Allocations[i]
 		if s.Token == who.Token || s.Token == who.from && !s.Over {

@@ -40,12 +40,15 @@ type Allocation struct {
 	Over      bool // ended; holds nothing
 }
 
-// Lodger is an attempt, on all its nodes.
+// Lodger is an attempt, on all its nodes. It may also be a job that holds a node to replace a lost one.
 type Lodger struct {
 	Token topology.Token
 	Job   topology.JobID
 	UID   uint32 // uid of its job, held for it; 0: none
 	Stay  *Stay  // nil: unknown end
+	Spare bool   // it has no task, and no ledger ever shows it
+	// Over is the spare whose capacity the attempt uses on the node. The spare holds nothing meanwhile.
+	Over topology.Token
 }
 
 // Tenant is an attempt that runs, or may run, on the node.
@@ -183,7 +186,7 @@ func (m *Machine) Restart() {
 		if who.leaving {
 			return false
 		}
-		who.claimed, who.version = false, 0
+		who.claimed, who.version = who.Spare, 0 // no ledger ever shows a spare
 		return true
 	})
 }
@@ -221,6 +224,9 @@ func (m *Machine) free(believed bool) topology.Capacity {
 	}
 	c := m.books.Free
 	for _, who := range m.tenants {
+		if who.Spare && m.covered(who.Token) {
+			continue
+		}
 		if who.claimed && !who.leaving && !m.shows(who.Token, false) {
 			for _, a := range who.amounts {
 				c = c.Less(a)
@@ -228,6 +234,11 @@ func (m *Machine) free(believed bool) topology.Capacity {
 		}
 	}
 	return c.Floored()
+}
+
+// covered reports whether an attempt uses the capacity of a spare.
+func (m *Machine) covered(spare topology.Token) bool {
+	return slices.ContainsFunc(m.tenants, func(t *Tenant) bool { return t.Over == spare })
 }
 
 // shows reports whether the newest ledger has an allocation of an attempt. If committed is true, reservations do not

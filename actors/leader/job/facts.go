@@ -462,9 +462,10 @@ func (j *Job) onClaim(ctx actor.Context, c protocol.Claim) {
 		j.p.Clock.After(protocol.ClaimTime(&j.p.Constants), j.peers.Scheduler, c)
 		return
 	}
-	over := protocol.Declined{Token: c.Token}
+	a := j.attempt(c.Token)
+	over := protocol.Declined{Token: c.Token, Unknown: a == nil}
 	for _, t := range c.Targets {
-		if a := j.attempt(c.Token); a == nil || !slices.Contains(protocol.Debtors(a), string(t.Node)) {
+		if a == nil || !slices.Contains(protocol.Debtors(a), string(t.Node)) {
 			over.Targets = append(over.Targets, t)
 		}
 	}

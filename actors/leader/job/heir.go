@@ -289,15 +289,16 @@ func (j *Job) draftHeir(d *draft) {
 	d.rec.Attempt = messages.ToToken(j.heir.next.Token)
 	d.rec.Runs++
 	d.rec.NotBeforeUnixMs = 0
-	places, meet := placesOfHeir(a), j.meetingOfHeir(a)
+	places, meet, spares := placesOfHeir(a), j.meetingOfHeir(a), a.Spares
 	if j.heir.places != nil {
-		places, meet = j.heir.places.Places, j.heir.places.Meet
+		places, meet, spares = j.heir.places.Places, j.heir.places.Meet, j.heir.next.Spares
 		d.owed = append(d.owed, a) // settleOwed drops it if nothing is unconfirmed
 	}
 	next := &messages.AttemptRecord{
 		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs, Places: places,
 		Rendezvous: meet, CommittedUnixMs: j.p.Clock.WallMs(), Inherited: j.inherits(a),
 		InPlaceMs: wholeMs(now.Since(j.limitFrom)), QuickRestarts: 1, StoppingMs: wholeMs(now.Since(j.heir.ended)),
+		Spares: spares,
 	}
 	if actors.Millis(a.End.RanMs) < j.p.Constants.InPlaceQuick {
 		next.QuickRestarts += a.QuickRestarts

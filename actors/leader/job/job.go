@@ -60,6 +60,7 @@ type Job struct {
 	coordinator     *actor.PID
 	token           topology.Token
 	targets         []protocol.Target  // its planned nodes
+	spares          []*messages.Spare  // other nodes that it holds
 	told            *messages.Told     // the first estimate of its start
 	promised        bool               // it had a start guarantee
 	victims         []*messages.Victim // that were preempted for it
@@ -320,13 +321,13 @@ func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 	// The begin time may have changed in the meantime, or the clock was set back.
 	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() || j.beginsIn() > 0 ||
 		j.rec.UidToCome && m.UID == 0 {
-		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: m.Token, Targets: m.Targets})
+		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: m.Token, Targets: m.Targets, Unknown: true})
 		if j.states.In(jobQueued) && !j.writing { // the Job sends Waits after its write is on disk
 			j.wait(ctx) // a Waits that crossed this message was ignored
 		}
 		return
 	}
-	j.targets, j.told, j.promised, j.victims = m.Targets, m.Told, m.Promised, m.Victims
+	j.targets, j.spares, j.told, j.promised, j.victims = m.Targets, m.Spares, m.Told, m.Promised, m.Victims
 	j.states.Become("admitted", jobReserving)
 	j.moved, j.begunBefore, j.ranBefore, j.begun, j.noOther = nil, false, false, 0, m.NoOther
 	j.placeFrom = 0
@@ -382,7 +383,7 @@ func (j *Job) withdraw(ctx actor.Context) {
 
 func (j *Job) halt(ctx actor.Context) {
 	if n := j.numbering; n != nil { // it has no Coordinator yet
-		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: n.plan.Token, Targets: n.plan.Targets})
+		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: n.plan.Token, Targets: n.plan.Targets, Unknown: true})
 		j.numbering = nil
 	}
 	if j.coordinator != nil {

@@ -202,7 +202,7 @@ func (j *Job) heirFits() bool {
 // passOn tells the Scheduler which nodes the heir has taken over, and lets the others forget the attempt before.
 func (j *Job) passOn(ctx actor.Context, was *messages.AttemptRecord) {
 	told := protocol.Inherited{Job: j.id, From: messages.FromToken(was.Token), Token: messages.FromToken(j.att.Token),
-		Targets: j.planOf(j.att).Targets}
+		Targets: j.planOf(j.att).Targets, Spares: j.att.Spares}
 	for i, t := range told.Targets {
 		told.Targets[i].Kept = j.contacts[t.Node].keeps == told.From
 	}

@@ -169,7 +169,7 @@ func (j *Job) draftCommit(d *draft) {
 		Job: string(j.id), Token: d.rec.Attempt, Run: d.rec.Runs,
 		Places: j.decide.Places, Rendezvous: j.decide.Meet, CommittedUnixMs: j.p.Clock.WallMs(),
 		Told: j.told, StartByLeftMs: j.startByLeftMs(), Victims: j.victims,
-		ReservingMs: wholeMs(j.decide.Took),
+		ReservingMs: wholeMs(j.decide.Took), Spares: j.spares,
 	}
 	d.committed = true
 	d.touch(d.att)

@@ -3,6 +3,7 @@ package protocol
 import (
 	"time"
 
+	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -25,7 +26,9 @@ type (
 		From    topology.Token
 		Token   topology.Token
 		Targets []Target // none: the nodes of the attempt before
-		Why     string   // why there is none
+		// Spares is set if nodes are replaced. It has the nodes that can replace others later.
+		Spares []*messages.Spare
+		Why    string // why there is none
 	}
 	// Inherited reports that COMMIT of an heir is on disk: it takes over what the attempt before holds on these nodes.
 	// Job → Scheduler.
@@ -34,6 +37,7 @@ type (
 		From    topology.Token
 		Token   topology.Token
 		Targets []Target
+		Spares  []*messages.Spare
 	}
 	// Heirless reports that an ended attempt whose resources were kept has no heir. The resources become free.
 	// Job → Scheduler.

@@ -100,6 +100,7 @@ type (
 	Admit struct {
 		Token   topology.Token
 		Targets []Target // in rank order
+		Spares  []*messages.Spare
 		// NoOther reports that the gang cannot be placed without the node where it was tried and never ran.
 		NoOther bool
 		// Told is the first estimate of the job's start, for the attempt's record. Promised reports that the job had a start
@@ -137,6 +138,7 @@ type (
 	Declined struct {
 		Token   topology.Token
 		Targets []Target
+		Unknown bool // COMMIT of the attempt is not on disk and will not be
 	}
 	// Rests reports that the job will be planned later, and that its last admission led to nothing. Job → Scheduler.
 	Rests struct {

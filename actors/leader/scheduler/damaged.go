@@ -163,7 +163,7 @@ func (s *Scheduler) sightEverywhere(ctx actor.Context, job topology.JobID) {
 
 // breakDown sets a job aside whose record was found corrupted when its actor was recreated.
 func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
-	s.dropRun(e)
+	s.dropRun(ctx, e)
 	s.remembers(func(p policy.Rememberer) {
 		p.Forgotten(e.id)
 		p.Written(e.id) // the record on disk is unreadable

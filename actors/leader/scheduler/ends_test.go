@@ -66,7 +66,7 @@ func TestEndsForeseen(t *testing.T) {
 		}
 		e := &livingJob{jobRecord: jobRecord{id: "j", rec: rec}}
 		s.jobs["j"] = e
-		s.newRun(e, &run{token: token, spec: rec.Spec})
+		s.newRun(nil, e, &run{token: token, spec: rec.Spec})
 		who := s.tenant("j", token)
 		for _, m := range test.heard {
 			if f, is := m.(protocol.Foreseen); is {

@@ -81,12 +81,12 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 	}
 }
 
-// tenantsOf returns the jobs that hold something on the node, each once.
+// tenantsOf returns the jobs that have or may have tasks on the node, each once.
 func (s *jobTable) tenantsOf(m *machine) []*livingJob {
 	var all []*livingJob
 	seen := map[topology.JobID]bool{}
 	for _, t := range m.room.Tenants() {
-		if e := s.jobs[t.Job]; e != nil && e.pid != nil && !e.remakes && !seen[t.Job] {
+		if e := s.jobs[t.Job]; e != nil && e.pid != nil && !e.remakes && !t.Spare && !seen[t.Job] {
 			seen[t.Job] = true
 			all = append(all, e)
 		}

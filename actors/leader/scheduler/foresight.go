@@ -78,12 +78,16 @@ func (s *lookahead) endChanged(e *livingJob) {
 	for _, n := range r.nodes {
 		s.endsChanged(s.machines[n])
 	}
+	for i := range r.spares {
+		s.endsChanged(s.machines[r.spares[i].node])
+	}
 	f.expected.expect(r)
 }
 
 // dropRun removes a job's latest attempt whose end no actor will report.
-func (s *lookahead) dropRun(e *livingJob) {
+func (s *lookahead) dropRun(ctx actor.Context, e *livingJob) {
 	s.countOut(e.run, nil)
+	s.freeSpares(ctx, e.run)
 	if r := e.run; r != nil && r.place > 0 {
 		heap.Remove(&s.foresight.expected, r.place-1)
 	}
@@ -225,7 +229,8 @@ const endMargin = 20 * time.Second
 type run struct {
 	of     *livingJob
 	token  topology.Token
-	nodes  []topology.NodeID // nodes of its placement
+	nodes  []topology.NodeID // nodes of its tasks
+	spares []spare           // other nodes that it holds
 	spec   *messages.JobSpec
 	since  actors.Instant // start of the estimate: its start, or its admission
 	starts actors.Instant // its barrier is passed by then; 0: unknown
@@ -283,8 +288,8 @@ func untilPreempted(spec *messages.JobSpec, c *actors.Constants) time.Duration {
 }
 
 // newRun replaces the job's latest attempt by a new one and starts to estimate its end.
-func (s *lookahead) newRun(e *livingJob, r *run) {
-	s.dropRun(e)
+func (s *lookahead) newRun(ctx actor.Context, e *livingJob, r *run) {
+	s.dropRun(ctx, e)
 	r.of, r.since, r.stay = e, s.p.Clock.Now(), &belief.Stay{}
 	e.run = r
 	s.foresee(e)
@@ -299,7 +304,7 @@ func (s *lookahead) onForeseen(ctx actor.Context, m protocol.Foreseen) {
 		if m.Spec == nil {
 			return // its Job is recreated and reports more
 		}
-		s.newRun(e, &run{token: m.Token, spec: m.Spec})
+		s.newRun(ctx, e, &run{token: m.Token, spec: m.Spec})
 	}
 	r := e.run
 	if m.Spec != nil {

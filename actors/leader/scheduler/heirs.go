@@ -43,10 +43,11 @@ func (s *Scheduler) onInherited(ctx actor.Context, m protocol.Inherited) {
 	e.offered = m.Token
 	r := e.run
 	if r == nil || r.token != m.From {
-		s.newRun(e, &run{token: m.Token, spec: e.rec.Spec})
+		s.newRun(ctx, e, &run{token: m.Token, spec: e.rec.Spec})
 		r = e.run
 	}
 	r.token, r.kept, r.nodes = m.Token, false, nodesOf(m.Targets, targetNode)
+	s.setSpares(ctx, e, m.Spares)
 	s.foresee(e)
 	who := s.tenant(e.id, m.Token)
 	for _, t := range m.Targets {
@@ -82,6 +83,7 @@ func (s *lookahead) onHeirless(ctx actor.Context, m protocol.Heirless) {
 	s.remembers(func(p policy.Rememberer) { p.Ended(m.Job, int64(m.Ran)) })
 	if r := e.run; r != nil && r.token == m.Token {
 		r.over, r.kept = s.p.Clock.Now(), false
+		s.freeSpares(ctx, r)
 		s.foresee(e)
 	}
 	s.plan(ctx)

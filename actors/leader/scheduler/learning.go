@@ -117,6 +117,7 @@ func (s *lookahead) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
 		r.kept = true
 	} else if r != nil {
 		r.over = s.p.Clock.Now()
+		s.freeSpares(ctx, r)
 		s.foresee(e)
 	}
 	if m.End.RanMs > 0 {

@@ -208,7 +208,7 @@ func (s *evidence) sightAll(ctx actor.Context, m *machine) {
 	}
 	// The loop uses a copy, because the report to a finished job ends its tenancy.
 	for _, t := range slices.Clone(m.room.Tenants()) {
-		if m.slice(t.Token) == nil {
+		if !t.Spare && m.slice(t.Token) == nil {
 			s.sight(ctx, m, t.Job, t.Token, nil)
 		}
 	}
@@ -241,12 +241,12 @@ func (s *jobTable) tellSight(ctx actor.Context, m *machine, e *livingJob, t topo
 func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 	for _, m := range s.order {
 		for _, t := range m.room.Tenants() {
-			if t.Job == e.id {
+			if t.Job == e.id && !t.Spare {
 				// The earlier actor may have been the only one to know that nothing is left of the attempt.
 				s.doubtLater(ctx, protocol.Claim{Job: e.id, Token: t.Token, Targets: []protocol.Target{{Node: m.id}}})
 			}
 			switch {
-			case t.Job != e.id:
+			case t.Job != e.id || t.Spare:
 			case m.up:
 				s.sight(ctx, m, e.id, t.Token, m.slice(t.Token))
 			case m.everUp:

@@ -54,6 +54,7 @@ func (s *Scheduler) pass(ctx actor.Context) {
 // passOnce runs a pass, and reports whether it chose a job for which no UID is left.
 func (s *Scheduler) passOnce(ctx actor.Context, now actors.Instant) (lacking bool) {
 	d := s.planner.Plan(s.view.Tree(), s.queue, int64(now))
+	s.admitting = true
 	for _, a := range d.Admit {
 		if why := s.whyNoUID(s.jobs[a.Job]); why != "" {
 			s.returnPlace(ctx, a, why)
@@ -62,6 +63,7 @@ func (s *Scheduler) passOnce(ctx actor.Context, now actors.Instant) (lacking boo
 			s.admit(ctx, a)
 		}
 	}
+	s.settleSpares()
 	s.tellFirm(ctx, d.Firm)
 	clear(s.foresight.admitted)
 	if at := actors.Instant(d.NextAt); at > 0 && (s.wakeAt <= now || at < s.wakeAt) {
@@ -86,14 +88,14 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		Token:   s.newToken(),
 		Targets: make([]protocol.Target, 0, len(a.Placement.Slots)), // a node usually has one slot
 	}
-	members := messages.Many[messages.Member](len(a.Placement.Slots))
 	e := s.jobs[a.Job]
 	e.offered = told.Token
+	slots, spares := splitSpares(e.spec, a.Placement.Slots)
 	s.giveUID(e)
 	told.UID, told.UIDTurn = e.uid, e.turn
 	s.idles(ctx, e, false)
-	s.newRun(e, &run{
-		token: told.Token, nodes: nodesOf(a.Placement.Slots, slotNode), spec: e.spec,
+	s.newRun(ctx, e, &run{
+		token: told.Token, nodes: nodesOf(slots, slotNode), spec: e.spec,
 		traits: a.Traits, estimate: a.Estimate,
 		starts: s.startsBy(e.spec, now, a.StartBy),
 	})
@@ -101,9 +103,10 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		told.StartBy, told.Ready = actors.Instant(a.StartBy), actors.Instant(a.StartBy).Since(now)
 	}
 	who := s.tenant(a.Job, told.Token)
+	members := messages.Many[messages.Member](len(slots))
 	var amount *messages.Resources // shared by members with equal requests
-	for i, slot := range a.Placement.Slots {
-		if i == 0 || slot.Amount != a.Placement.Slots[i-1].Amount {
+	for i, slot := range slots {
+		if i == 0 || slot.Amount != slots[i-1].Amount {
 			amount = messages.ToResources(slot.Amount)
 		}
 		m := s.machines[slot.Node]
@@ -117,6 +120,8 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		told.Targets[last].Members = members[i+1-there : i+1 : i+1]
 		m.room.Claim(&who, slot.Amount)
 	}
+	told.Spares = s.sparesIn(spares)
+	s.setSpares(ctx, e, told.Spares)
 	told.NoOther = s.indispensable(e.refused)
 	told.Told, told.Promised, told.Victims = s.firstTold(e, a.FirstEstimate), a.Promised, toVictims(a.Stops)
 	ctx.Send(e.pid, told)
@@ -166,6 +171,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 	if m.Met != e.offered {
 		return // it crossed an admission: the job accepts it or sends Waits again
 	}
+	s.freeSpares(ctx, e.run)
 	released := e.heldBack
 	e.heldBack = false
 	s.idles(ctx, e, true)
@@ -215,8 +221,9 @@ func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 }
 
 // onRests ends the count of a job's last admission as its usage. The job will return to the queue, at any time.
-func (s *planning) onRests(ctx actor.Context, m protocol.Rests) {
+func (s *Scheduler) onRests(ctx actor.Context, m protocol.Rests) {
 	if e := s.jobs[m.Job]; e != nil && m.Met == e.offered {
+		s.freeSpares(ctx, e.run)
 		s.remembers(func(p policy.Rememberer) { p.Returned(m.Job) })
 		s.plan(ctx)
 	}
@@ -374,6 +381,9 @@ func (s *nodeTable) showNode(ctx actor.Context, m *machine) {
 	}
 	if !m.up {
 		for _, t := range m.room.Tenants() {
+			if t.Spare {
+				continue
+			}
 			status.Debts = append(status.Debts, messages.ToToken(t.Token))
 		}
 	}
@@ -406,9 +416,15 @@ func (s *capacity) onClaim(ctx actor.Context, c protocol.Claim) {
 // onDeclined removes a claim that the Job does not want, or of which nothing is left.
 func (s *capacity) onDeclined(ctx actor.Context, d protocol.Declined) {
 	for _, t := range d.Targets {
-		if m := s.machines[t.Node]; m != nil && m.room.Tenant(d.Token) != nil {
-			m.room.Evict(d.Token)
-			s.refresh(ctx, m)
+		m := s.machines[t.Node]
+		if m == nil || m.room.Tenant(d.Token) == nil {
+			continue
 		}
+		e := s.jobs[m.room.Tenant(d.Token).Job]
+		if e != nil && e.run != nil && e.run.token == d.Token && d.Unknown {
+			s.freeSpares(ctx, e.run)
+		}
+		m.room.Evict(d.Token)
+		s.refresh(ctx, m)
 	}
 }

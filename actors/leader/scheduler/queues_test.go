@@ -167,7 +167,7 @@ func TestNextLeaderCountsWhatRuns(t *testing.T) {
 		if id == "waits" {
 			continue
 		}
-		a.s.newRun(e, &run{token: token, spec: e.rec.Spec, nodes: []topology.NodeID{"n1"}, ended: id == "ended"})
+		a.s.newRun(nil, e, &run{token: token, spec: e.rec.Spec, nodes: []topology.NodeID{"n1"}, ended: id == "ended"})
 		who := a.s.tenant(id, token)
 		a.s.machine("n1").room.Lodge(&who, topology.Resources{MilliGPU: 1000})
 	}

@@ -161,10 +161,13 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 		token := messages.FromToken(a.Token)
 		e.read = append(e.read, token)
 		if token == messages.FromToken(rec.Attempt) && (e.run == nil || e.run.token != token) {
-			s.newRun(e, &run{token: token, nodes: nodesOf(a.Places, placeNode), spec: rec.Spec,
+			s.newRun(ctx, e, &run{token: token, nodes: nodesOf(a.Places, placeNode), spec: rec.Spec,
 				ended: a.End != nil && !isKept(rec, a), kept: isKept(rec, a)})
 		}
 		s.lodge(e, rec, a)
+		if r := e.run; r != nil && r.token == token && (a.End == nil || isKept(rec, a)) {
+			s.setSpares(ctx, e, a.Spares)
+		}
 	}
 	s.lives++
 	life := s.lives
@@ -281,7 +284,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m protocol.Settled) {
 	if e == nil {
 		return
 	}
-	s.dropRun(e)
+	s.dropRun(ctx, e)
 	s.setPromise(ctx, e, nil)
 	s.remembers(func(p policy.Rememberer) {
 		p.Forgotten(m.Job)

@@ -52,9 +52,10 @@ func (s *Scheduler) placeSwap(ctx actor.Context, e *livingJob, m protocol.Inheri
 	if e.run != nil {
 		who.Stay = e.run.stay
 	}
-	told := protocol.Heir{From: m.From, Token: who.Token, Targets: kept}
+	told := protocol.Heir{From: m.From, Token: who.Token, Targets: kept, Spares: sparesOf(e)}
 	var fresh []protocol.Target
 	for i, t := range gone {
+		who.Over = overSpare(e, nodes[i].id, &told.Spares)
 		for _, member := range t.Members {
 			nodes[i].room.Claim(&who, messages.FromResources(member.Amount))
 		}
@@ -70,8 +71,14 @@ func (s *Scheduler) placeSwap(ctx actor.Context, e *livingJob, m protocol.Inheri
 	return true
 }
 
-// replacements returns another node for each node that is gone, or nil if there is none for one of them.
+// replacements returns another node for each node that is gone, or nil if there is none for one of them. The spares of
+// the gang come first.
 func (s *Scheduler) replacements(e *livingJob, m protocol.Inherit, kept, gone []protocol.Target) (nodes []*machine) {
+	spares := s.usableSpares(e)
+	for _, sp := range spares { // so that they can be placed on
+		s.loosenSpare(sp)
+		defer s.tightenSpare(e, sp)
+	}
 	gang, _ := s.avoiding(e, e.rec.Spec)
 	gang.Closing, _ = s.closingFor(e.rec.Spec)
 	gang.Exclude = slices.Clone(gang.Exclude)
@@ -79,7 +86,10 @@ func (s *Scheduler) replacements(e *livingJob, m protocol.Inherit, kept, gone []
 		gang.Exclude = append(gang.Exclude, t.Node)
 	}
 	for _, t := range gone {
-		n, ok := s.replace(gang, kept, t.Members)
+		n, ok := s.replaceBySpare(gang, spares, kept, t.Members)
+		if !ok {
+			n, ok = s.replace(gang, kept, t.Members)
+		}
 		if !ok {
 			return nil
 		}
@@ -102,6 +112,20 @@ func (s *nodeTable) splitTargets(m protocol.Inherit) (kept, gone []protocol.Targ
 		kept = append(kept, t)
 	}
 	return kept, gone
+}
+
+// replaceBySpare returns the spare that takes over the ranks of another node.
+func (s *Scheduler) replaceBySpare(gang topology.Gang, spares []*spare, kept []protocol.Target,
+	members []*messages.Member,
+) (topology.NodeID, bool) {
+	if len(spares) == 0 {
+		return "", false
+	}
+	gang.Only = nil
+	for _, sp := range spares {
+		gang.Only = append(gang.Only, sp.node)
+	}
+	return s.replace(gang, kept, members)
 }
 
 // replace returns the node that takes over the ranks of another node. It is as close to the kept nodes as possible, and

@@ -119,6 +119,7 @@ type Restart struct {
 	Grace   Amount `json:"grace,omitempty" yaml:"grace,omitempty"`
 
 	SwapWait Amount `json:"swapWait,omitempty" yaml:"swapWait,omitempty"`
+	Spares   int32  `json:"spares,omitempty" yaml:"spares,omitempty"`
 }
 
 // Amount is a quantity or a duration in the notation of a job file.
@@ -211,7 +212,7 @@ func Format(s *messages.JobSpec) File {
 	if t := s.GetRestart(); t != nil {
 		f.Spec.Restart = &Restart{Backoff: amount(t.GetBackoffMs(), FormatDuration), InPlace: t.GetInPlace(),
 			Grace:    amount(t.GetInPlaceGraceMs(), FormatDuration),
-			SwapWait: amount(t.GetSwapWaitMs(), FormatDuration)}
+			SwapWait: amount(t.GetSwapWaitMs(), FormatDuration), Spares: t.GetSpares()}
 		if t.GetNever() {
 			f.Spec.Restart.Limit = Never
 		} else if t.GetLimit() != 0 {

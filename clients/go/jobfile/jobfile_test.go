@@ -50,7 +50,7 @@ spec:
   timeLimit: 24h
   prepareTimeout: 30m
   stop: {signal: SIGTERM, grace: 60s}
-  restart: {limit: 3, backoff: 10s, inPlace: true, grace: 4s, swapWait: 2m}
+  restart: {limit: 3, backoff: 10s, inPlace: true, grace: 4s, swapWait: 2m, spares: 2}
   lostGrace: 0s
   stopWhenLost: 0s
 `
@@ -82,7 +82,7 @@ func fullSpec() *messages.JobSpec {
 		TimeLimitMs: 86_400_000, PrepareTimeoutMs: 1_800_000,
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 60_000},
 		Restart: &messages.RestartSpec{Limit: 3, BackoffMs: 10_000, InPlace: true, InPlaceGraceMs: 4000,
-			SwapWaitMs: 120_000},
+			SwapWaitMs: 120_000, Spares: 2},
 	}
 }
 
@@ -308,6 +308,7 @@ func TestFormatIsReadBack(t *testing.T) {
 	total := fullSpec()
 	total.Gang, total.Each, total.Env = &messages.GangSpec{Total: &messages.Resources{MilliCpu: 1500,
 		MemoryBytes: 1<<40 + 1, MilliGpu: 2000}, Split: messages.Split_SPLIT_ANY}, nil, nil
+	total.Restart.Spares = 0 // they need one task per node
 	odd := fullSpec()
 	odd.Each = &messages.Resources{MilliCpu: 1, MemoryBytes: messages.MinTaskMemoryBytes + 1}
 	odd.GpuType, odd.ShmBytes, odd.DiskBytes, odd.Image, odd.Command = "", 0, 0, "true",

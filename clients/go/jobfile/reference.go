@@ -207,6 +207,9 @@ func timeTexts() []KeyText {
 			spanFormat, "2s, or `stop.grace` if that is shorter", "requires `restart.inPlace`"},
 		{"spec.restart.swapWait", "How long a gang that lost a node keeps its other nodes while it waits for another one.",
 			spanFormat, "1m", "requires `restart.inPlace`; at most " + FormatDuration(messages.MaxSwapWaitMs)},
+		{"spec.restart.spares", "Number of nodes that the job holds in addition, to replace lost ones at once. " +
+			"Each task and each spare has its own node.", numFormat, "0",
+			"requires `restart.inPlace`; " + upTo(messages.MaxSpares)},
 		{"spec.lostGrace", "Time to wait for a lost node before the attempt ends.",
 			spanFormat, "0",
 			""},

@@ -97,6 +97,7 @@ func sections() []section {
 				func(s *spec) *int64 { return &restart(s).InPlaceGraceMs })},
 			{"swapWait", "restart.swap_wait_ms", readAmount(ParseDuration,
 				func(s *spec) *int64 { return &restart(s).SwapWaitMs })},
+			{"spares", "restart.spares", readCount(func(s *spec) *int32 { return &restart(s).Spares })},
 		}},
 	}
 }

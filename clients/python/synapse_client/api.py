@@ -368,6 +368,7 @@ class AttemptRecord(Message):
     in_place_ms: int = plain("long")  # Time from the barrier of the first attempt in this place until COMMIT, which counts against the time limit.
     quick_restarts: int = plain("int")  # restarts in place before this attempt that each came soon after the one before
     stopping_ms: int = plain("long")  # time from the end of the attempt in this place before until COMMIT; 0: unknown
+    spares: List[Spare] = many("Spare")  # the nodes that can replace lost ones
 
 
 @dataclass
@@ -484,6 +485,7 @@ class Demand(Message):
     excluded_nodes: bool = plain("bool")
     failed_nodes: bool = plain("bool")  # it avoids nodes on which it failed
     draining_nodes: bool = plain("bool")  # it avoids nodes that drain before it would end
+    spares: int = plain("int")  # of tasks, those that are nodes without a task
 
 
 @dataclass
@@ -1551,6 +1553,7 @@ class RestartSpec(Message):
     in_place: bool = plain("bool")  # After a failure of a task, the next attempt starts on the same nodes. They keep the job's resources meanwhile.
     in_place_grace_ms: int = plain("long")  # grace of the other tasks when one fails; 0: the default of a restart in place
     swap_wait_ms: int = plain("long")  # how long the rest of the gang waits for another node; 0: the default
+    spares: int = plain("int")  # nodes that the job holds in addition, each for one task, to replace lost ones
 
 
 @dataclass
@@ -1674,6 +1677,13 @@ class Space(Message):
     nodes_without_gpus: int = plain("int")  # too few GPUs are free
     nodes_without_cpus: int = plain("int")
     nodes_without_memory: int = plain("int")
+
+
+@dataclass
+class Spare(Message):
+    """Spare is a node that a job holds without a task on it, to replace a lost one."""
+    node: str = plain("str")
+    machine_id: str = plain("str")
 
 
 @dataclass

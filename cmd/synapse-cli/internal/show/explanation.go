@@ -87,6 +87,7 @@ type demandObj struct {
 	Excluded bool       `json:"excludedNodes,omitempty"`
 	Failed   bool       `json:"failedNodes,omitempty"`   // it avoids nodes on which it failed
 	Draining bool       `json:"drainingNodes,omitempty"` // it avoids nodes that drain before its end
+	Spares   int32      `json:"spares,omitempty"`        // of tasks, those that are nodes without a task
 }
 
 type spaceObj struct {
@@ -207,7 +208,7 @@ func demandObject(d *messages.Demand) *demandObj {
 		Total: amountObject(d.GetTotal()), Each: amountOrNone(d.GetEach()), Tasks: d.GetTasks(), GPUType: d.GetGpuType(),
 		Level: d.GetLevel(), Prefers: d.GetPreferred(), Whole: d.GetWholeNodes(), Separate: d.GetSeparateNodes(),
 		User: d.GetUser(), Named: d.GetNamedNodes(), Excluded: d.GetExcludedNodes(), Failed: d.GetFailedNodes(),
-		Draining: d.GetDrainingNodes(),
+		Draining: d.GetDrainingNodes(), Spares: d.GetSpares(),
 	}
 }
 

@@ -53,6 +53,14 @@ func swapWords(h *messages.Inherited) (words []string) {
 	return words
 }
 
+// spareNodes returns the nodes that an attempt holds to replace lost ones.
+func spareNodes(a *messages.AttemptRecord) (nodes []string) {
+	for _, s := range a.GetSpares() {
+		nodes = append(nodes, s.GetNode())
+	}
+	return nodes
+}
+
 // inPlaceSteps returns how long each known step of a restart in place took.
 func inPlaceSteps(a inherits) (steps []string) {
 	step := func(name string, ms int64) {

@@ -265,7 +265,11 @@ func describeProcess(p *page, spec *messages.JobSpec) {
 		p.line("Restarts", "never")
 	}
 	if r := spec.GetRestart(); r.GetInPlace() {
-		p.line("Restarts", fmt.Sprintf("in place, up to %d", r.GetLimit()))
+		line := fmt.Sprintf("in place, up to %d", r.GetLimit())
+		if r.GetSpares() > 0 {
+			line += fmt.Sprintf("; spare nodes: %d", r.GetSpares())
+		}
+		p.line("Restarts", line)
 	}
 }
 
@@ -274,6 +278,7 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	p.timed("Committed", when(a.GetCommittedUnixMs(), s.NowMs))
 	p.timed("Started", when(a.GetStartedUnixMs(), s.NowMs))
 	p.line("In Place", inPlaceWords(a))
+	p.line("Spares", strings.Join(spareNodes(a), ", "))
 	p.timed("Estimated", foretold(a.GetTold(), a.GetCommittedUnixMs()))
 	if r := a.GetRendezvous(); r != nil {
 		p.line("Rendezvous", fmt.Sprintf("%s:%d", r.GetAddress(), r.GetPort()))

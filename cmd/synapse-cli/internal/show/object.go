@@ -111,6 +111,7 @@ type attempt struct {
 	// Verdict is the cause of the failure; nil: the attempt did not fail.
 	Verdict *verdictObj `json:"verdict,omitempty"`
 	InPlace *inPlaceObj `json:"restartedInPlace,omitempty"`
+	Spares  []string    `json:"spares,omitempty"` // nodes that it holds to replace lost ones
 	savedObj
 }
 
@@ -184,6 +185,7 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()),
 		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs()), Verdict: verdictObject(a.GetVerdict()),
 		InPlace:  inPlaceObject(a),
+		Spares:   spareNodes(a),
 		savedObj: savedObject(a.GetSaved(), a.GetMissed(), a.GetEnd().GetCause(), a.GetEnd().GetRanMs())}
 	if e := a.GetEnd(); e != nil {
 		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), causeWord(e.GetCause()), e.GetDetail()
