@@ -49,23 +49,17 @@ var swapRounds = flag.Int("swap-rounds", 0, "losses of 1 to 8 nodes in TestSwapO
 // TestSwapOfManyNodes checks the time from the choice of the new nodes for a gang that lost 1 to 8 nodes until all its
 // tasks run again. Sixteen other nodes are free. The time before depends on when the lost nodes were last heard.
 func TestSwapOfManyNodes(t *testing.T) {
-	t.Parallel()
-	swapsOfMany(t, 0)
-}
-
-// TestSparesOfManyNodes checks the same time for a gang that holds eight spares.
-func TestSparesOfManyNodes(t *testing.T) {
-	t.Parallel()
-	swapsOfMany(t, 8)
-}
-
-func swapsOfMany(t *testing.T, spares int32) {
-	t.Helper()
 	machines, rounds := 24, 4
 	if pace.Crowded() {
 		machines, rounds = 512, 12
 	}
-	rounds = cmp.Or(*swapRounds, rounds)
+	t.Run("free nodes", func(t *testing.T) { swapsOfMany(t, machines, cmp.Or(*swapRounds, rounds), 0) })
+	t.Run("spares", func(t *testing.T) { swapsOfMany(t, machines, rounds, 8) })
+}
+
+// swapsOfMany plays the losses for a gang with this number of spares.
+func swapsOfMany(t *testing.T, machines, rounds int, spares int32) {
+	t.Helper()
 	w, err := NewWorld(Options{World: "big", Plain: true, Machines: machines + 16, PerRack: 16, Seed: 1, Unchecked: true,
 		Processes: 10 * time.Millisecond})
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// sparesHeld is S45: a gang has its spares until its end, and no other job gets their capacity. An attempt that is
-// placed anew has all the spares that its job requests, on other nodes than its tasks and each on a separate one, in the
-// domain that the gang requires. A restart in place has no spares that the attempt before did not have, and fewer only
-// if they replaced nodes. The checker adds up the records; the nodes know nothing of spares.
+// sparesHeld is S45: a gang has its spares until its end, and no other job gets their capacity. An attempt from the
+// queue has all the spares that its job requests: each on a separate node without a task of the job, and in the domain
+// that the gang requires. A restart in place has the spares of the attempt before, except those that replaced nodes. The
+// checker adds up the records, because the nodes know nothing of spares.
 type sparesHeld struct{ rule }
 
 func newSparesHeld() *sparesHeld { return &sparesHeld{rule{"S45 spares-held", on{Stored}}} }

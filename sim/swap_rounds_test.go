@@ -25,7 +25,8 @@ type swapRound struct {
 var swapFaultKinds = []string{"takeover", "kept node lost", "new node lost", "takeover", "lost node back"}
 
 func drawSwapRound(n int) swapRound {
-	return swapRound{lost: 1 + n%3, spares: int32(n / 2 % 3), letter: 1 + n/2%40, fault: swapFaultKinds[n%len(swapFaultKinds)]}
+	return swapRound{lost: 1 + n%3, spares: int32(n / 2 % 3), letter: 1 + n/2%40,
+		fault: swapFaultKinds[n%len(swapFaultKinds)]}
 }
 
 // TestSwapRounds checks with all invariants that a gang ends as succeeded whatever happens during a swap: a change of

@@ -12,7 +12,8 @@ import (
 func (s *specFlags) addSaves(f *pflag.FlagSet) {
 	f.BoolVar(&s.inPlace, "in-place", false, "restart after a failure on the nodes that the job has, without waiting in "+
 		"the queue; requires --restarts")
-	f.Int32Var(&s.spares, "spares", 0, "number of further nodes to hold, to replace lost ones at once; requires --in-place")
+	f.Int32Var(&s.spares, "spares", 0, "number of further nodes that the job holds to replace lost ones; requires "+
+		"--in-place")
 	f.StringVar(&s.checkpoint, "checkpoint", "",
 		"checkpoint interval, such as 10m; with keys, also a request to save, such as every=10m,signal=USR1,grace=5m")
 	f.StringVar(&s.hang, "hang", "",

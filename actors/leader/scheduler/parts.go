@@ -110,7 +110,8 @@ type planning struct {
 	planDue bool           // a pass is requested
 	wakeAt  actors.Instant // timer for the end of a waiting job's topology wait
 	swaps   swaps
-	// admitting is true while a pass admits jobs. unsettled are the nodes whose claims by spares have changed in that time.
+	// admitting is true while a pass admits jobs. unsettled has the nodes whose claims by spares have changed in that
+	// time.
 	admitting bool
 	unsettled []*machine
 }

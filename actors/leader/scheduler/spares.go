@@ -134,14 +134,14 @@ func (s *planning) settleSpares() {
 	s.unsettled = s.unsettled[:0]
 }
 
-// usableSpares returns the spares of a job that can replace a node now.
-func (s *nodeTable) usableSpares(e *livingJob) (all []*spare) {
+// heldSpares returns the spares of a job. Only those on usable nodes can replace a node.
+func (s *nodeTable) heldSpares(e *livingJob) (all []*spare) {
 	if e.run == nil {
 		return nil
 	}
 	for i := range e.run.spares {
 		sp := &e.run.spares[i]
-		if m := s.machines[sp.node]; m != nil && m.room.Tenant(sp.token) != nil && s.barsAgain(sp.node) == "" {
+		if m := s.machines[sp.node]; m != nil && m.room.Tenant(sp.token) != nil {
 			all = append(all, sp)
 		}
 	}

@@ -74,7 +74,7 @@ func (s *Scheduler) placeSwap(ctx actor.Context, e *livingJob, m protocol.Inheri
 // replacements returns another node for each node that is gone, or nil if there is none for one of them. The spares of
 // the gang come first.
 func (s *Scheduler) replacements(e *livingJob, m protocol.Inherit, kept, gone []protocol.Target) (nodes []*machine) {
-	spares := s.usableSpares(e)
+	spares := s.heldSpares(e)
 	for _, sp := range spares { // so that they can be placed on
 		s.loosenSpare(sp)
 		defer s.tightenSpare(e, sp)
