@@ -164,6 +164,9 @@ func (x *ElementsChanged) On(spec *JobSpec) {
 	if x.GetSetBegin() {
 		spec.BeginUnixMs = x.BeginUnixMs
 	}
+	if x.GetSetDeadline() {
+		spec.DeadlineUnixMs = x.DeadlineUnixMs
+	}
 }
 
 // ChangedAt returns the changes of the element at a place, or nil if there are none.

@@ -1190,11 +1190,13 @@ type Update struct {
 	GiveTo       string                 `protobuf:"bytes,10,opt,name=give_to,json=giveTo,proto3" json:"give_to,omitempty"`                  // new owner of a job of anonymous; empty: the owner does not change
 	SetArrayMost bool                   `protobuf:"varint,11,opt,name=set_array_most,json=set_array_max_running,proto3" json:"set_array_most,omitempty"`
 	// Of an array: most elements that may run at once; 0: no limit.
-	ArrayMost     int32    `protobuf:"varint,12,opt,name=array_most,json=array_max_running,proto3" json:"array_most,omitempty"`
-	Exempt        bool     `protobuf:"varint,13,opt,name=exempt,proto3" json:"exempt,omitempty"` // the caller is an admin; the gateway overwrites a client's value
-	Groups        []string `protobuf:"bytes,14,rep,name=groups,proto3" json:"groups,omitempty"`  // same as in Submit
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ArrayMost      int32    `protobuf:"varint,12,opt,name=array_most,json=array_max_running,proto3" json:"array_most,omitempty"`
+	Exempt         bool     `protobuf:"varint,13,opt,name=exempt,proto3" json:"exempt,omitempty"` // the caller is an admin; the gateway overwrites a client's value
+	Groups         []string `protobuf:"bytes,14,rep,name=groups,proto3" json:"groups,omitempty"`  // same as in Submit
+	SetDeadline    bool     `protobuf:"varint,15,opt,name=set_deadline,json=setDeadline,proto3" json:"set_deadline,omitempty"`
+	DeadlineUnixMs int64    `protobuf:"varint,16,opt,name=deadline_unix_ms,json=deadlineUnixMs,proto3" json:"deadline_unix_ms,omitempty"` // latest end of a waiting job; 0: no deadline
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Update) Reset() {
@@ -1325,18 +1327,33 @@ func (x *Update) GetGroups() []string {
 	return nil
 }
 
+func (x *Update) GetSetDeadline() bool {
+	if x != nil {
+		return x.SetDeadline
+	}
+	return false
+}
+
+func (x *Update) GetDeadlineUnixMs() int64 {
+	if x != nil {
+		return x.DeadlineUnixMs
+	}
+	return 0
+}
+
 type UpdateReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
-	Priority      int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"` // this value and the following are the values on disk
-	TimeLimitMs   int64                  `protobuf:"varint,4,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
-	TimeIsUp      bool                   `protobuf:"varint,5,opt,name=time_is_up,json=timeIsUp,proto3" json:"time_is_up,omitempty"` // the attempt has already run longer than the new limit, so it is being ended
-	BeginUnixMs   int64                  `protobuf:"varint,6,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
-	GivenTo       string                 `protobuf:"bytes,7,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`
-	ArrayMost     int32                  `protobuf:"varint,8,opt,name=array_most,json=array_max_running,proto3" json:"array_most,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Outcome        *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Job            string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Priority       int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"` // this value and the following are the values on disk
+	TimeLimitMs    int64                  `protobuf:"varint,4,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
+	TimeIsUp       bool                   `protobuf:"varint,5,opt,name=time_is_up,json=timeIsUp,proto3" json:"time_is_up,omitempty"` // the attempt has already run longer than the new limit, so it is being ended
+	BeginUnixMs    int64                  `protobuf:"varint,6,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
+	GivenTo        string                 `protobuf:"bytes,7,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`
+	ArrayMost      int32                  `protobuf:"varint,8,opt,name=array_most,json=array_max_running,proto3" json:"array_most,omitempty"`
+	DeadlineUnixMs int64                  `protobuf:"varint,9,opt,name=deadline_unix_ms,json=deadlineUnixMs,proto3" json:"deadline_unix_ms,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UpdateReply) Reset() {
@@ -1421,6 +1438,13 @@ func (x *UpdateReply) GetGivenTo() string {
 func (x *UpdateReply) GetArrayMost() int32 {
 	if x != nil {
 		return x.ArrayMost
+	}
+	return 0
+}
+
+func (x *UpdateReply) GetDeadlineUnixMs() int64 {
+	if x != nil {
+		return x.DeadlineUnixMs
 	}
 	return 0
 }
@@ -4687,7 +4711,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x0fCheckpointReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x18\n" +
-	"\arequest\x18\x03 \x01(\x04R\arequest\"\xd0\x03\n" +
+	"\arequest\x18\x03 \x01(\x04R\arequest\"\x9d\x04\n" +
 	"\x06Update\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
@@ -4704,7 +4728,9 @@ const file_messages_client_proto_rawDesc = "" +
 	"\n" +
 	"array_most\x18\f \x01(\x05R\x11array_max_running\x12\x16\n" +
 	"\x06exempt\x18\r \x01(\bR\x06exempt\x12\x16\n" +
-	"\x06groups\x18\x0e \x03(\tR\x06groups\"\x92\x02\n" +
+	"\x06groups\x18\x0e \x03(\tR\x06groups\x12!\n" +
+	"\fset_deadline\x18\x0f \x01(\bR\vsetDeadline\x12(\n" +
+	"\x10deadline_unix_ms\x18\x10 \x01(\x03R\x0edeadlineUnixMs\"\xbc\x02\n" +
 	"\vUpdateReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
@@ -4715,7 +4741,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\rbegin_unix_ms\x18\x06 \x01(\x03R\vbeginUnixMs\x12\x19\n" +
 	"\bgiven_to\x18\a \x01(\tR\agivenTo\x12%\n" +
 	"\n" +
-	"array_most\x18\b \x01(\x05R\x11array_max_running\"\xd6\x01\n" +
+	"array_most\x18\b \x01(\x05R\x11array_max_running\x12(\n" +
+	"\x10deadline_unix_ms\x18\t \x01(\x03R\x0edeadlineUnixMs\"\xd6\x01\n" +
 	"\n" +
 	"ChangeNode\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +

@@ -916,6 +916,23 @@ func (m *Update) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DeadlineUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DeadlineUnixMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.SetDeadline {
+		i--
+		if m.SetDeadline {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x78
+	}
 	if len(m.Groups) > 0 {
 		for iNdEx := len(m.Groups) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.Groups[iNdEx])
@@ -1058,6 +1075,11 @@ func (m *UpdateReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.DeadlineUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DeadlineUnixMs))
+		i--
+		dAtA[i] = 0x48
 	}
 	if m.ArrayMost != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ArrayMost))
@@ -4505,6 +4527,12 @@ func (m *Update) SizeVT() (n int) {
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if m.SetDeadline {
+		n += 2
+	}
+	if m.DeadlineUnixMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DeadlineUnixMs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -4541,6 +4569,9 @@ func (m *UpdateReply) SizeVT() (n int) {
 	}
 	if m.ArrayMost != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ArrayMost))
+	}
+	if m.DeadlineUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DeadlineUnixMs))
 	}
 	n += len(m.unknownFields)
 	return n

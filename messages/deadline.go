@@ -7,6 +7,26 @@ import "strings"
 // cannotEnd begins the words about a job that cannot end in time.
 const cannotEnd = "cannot end before its deadline "
 
+// DeadlineRefused returns why a change cannot set its deadline, together with its time limit. It returns nil if it can.
+func (x *JobSpec) DeadlineRefused(m *Update, nowUnixMs int64) *Outcome {
+	next := &JobSpec{DeadlineUnixMs: m.GetDeadlineUnixMs(), TimeLimitMs: x.GetTimeLimitMs()}
+	if m.GetSetTimeLimit() {
+		next.TimeLimitMs = m.GetTimeLimitMs()
+	}
+	switch {
+	case next.DeadlineUnixMs == 0:
+		return nil
+	case next.TimeLimitMs == 0:
+		return &Outcome{Code: Code_CODE_INVALID, Field: "deadline_unix_ms", Text: "a deadline needs a time limit",
+			Hint: "set a time limit too"}
+	}
+	if why := next.CannotEnd(nowUnixMs); why != "" {
+		return &Outcome{Code: Code_CODE_INVALID, Field: "deadline_unix_ms", Text: why,
+			Hint: "set a later deadline or a shorter time limit"}
+	}
+	return nil
+}
+
 // CannotEnd returns the words about a job that cannot end before its deadline if it starts now. It returns the empty
 // string if the job can, or has no deadline.
 func (x *JobSpec) CannotEnd(nowUnixMs int64) string {

@@ -962,16 +962,18 @@ func (x *ElementsEnded) GetPlaces() []*IndexRange {
 
 // ElementsChanged are elements of an array whose request was changed before they became jobs.
 type ElementsChanged struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Places        []*IndexRange          `protobuf:"bytes,1,rep,name=places,proto3" json:"places,omitempty"`
-	SetPriority   bool                   `protobuf:"varint,2,opt,name=set_priority,json=setPriority,proto3" json:"set_priority,omitempty"`
-	Priority      int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
-	SetTimeLimit  bool                   `protobuf:"varint,4,opt,name=set_time_limit,json=setTimeLimit,proto3" json:"set_time_limit,omitempty"`
-	TimeLimitMs   int64                  `protobuf:"varint,5,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
-	SetBegin      bool                   `protobuf:"varint,6,opt,name=set_begin,json=setBegin,proto3" json:"set_begin,omitempty"`
-	BeginUnixMs   int64                  `protobuf:"varint,7,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Places         []*IndexRange          `protobuf:"bytes,1,rep,name=places,proto3" json:"places,omitempty"`
+	SetPriority    bool                   `protobuf:"varint,2,opt,name=set_priority,json=setPriority,proto3" json:"set_priority,omitempty"`
+	Priority       int32                  `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	SetTimeLimit   bool                   `protobuf:"varint,4,opt,name=set_time_limit,json=setTimeLimit,proto3" json:"set_time_limit,omitempty"`
+	TimeLimitMs    int64                  `protobuf:"varint,5,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
+	SetBegin       bool                   `protobuf:"varint,6,opt,name=set_begin,json=setBegin,proto3" json:"set_begin,omitempty"`
+	BeginUnixMs    int64                  `protobuf:"varint,7,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
+	SetDeadline    bool                   `protobuf:"varint,8,opt,name=set_deadline,json=setDeadline,proto3" json:"set_deadline,omitempty"`
+	DeadlineUnixMs int64                  `protobuf:"varint,9,opt,name=deadline_unix_ms,json=deadlineUnixMs,proto3" json:"deadline_unix_ms,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ElementsChanged) Reset() {
@@ -1049,6 +1051,20 @@ func (x *ElementsChanged) GetSetBegin() bool {
 func (x *ElementsChanged) GetBeginUnixMs() int64 {
 	if x != nil {
 		return x.BeginUnixMs
+	}
+	return 0
+}
+
+func (x *ElementsChanged) GetSetDeadline() bool {
+	if x != nil {
+		return x.SetDeadline
+	}
+	return false
+}
+
+func (x *ElementsChanged) GetDeadlineUnixMs() int64 {
+	if x != nil {
+		return x.DeadlineUnixMs
 	}
 	return 0
 }
@@ -3329,7 +3345,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\rElementsEnded\x12*\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\x12\x16\n" +
 	"\x06unborn\x18\x02 \x01(\bR\x06unborn\x12.\n" +
-	"\x06places\x18\x03 \x03(\v2\x16.synapse.v1.IndexRangeR\x06places\"\x8b\x02\n" +
+	"\x06places\x18\x03 \x03(\v2\x16.synapse.v1.IndexRangeR\x06places\"\xd8\x02\n" +
 	"\x0fElementsChanged\x12.\n" +
 	"\x06places\x18\x01 \x03(\v2\x16.synapse.v1.IndexRangeR\x06places\x12!\n" +
 	"\fset_priority\x18\x02 \x01(\bR\vsetPriority\x12\x1a\n" +
@@ -3337,7 +3353,9 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x0eset_time_limit\x18\x04 \x01(\bR\fsetTimeLimit\x12\"\n" +
 	"\rtime_limit_ms\x18\x05 \x01(\x03R\vtimeLimitMs\x12\x1b\n" +
 	"\tset_begin\x18\x06 \x01(\bR\bsetBegin\x12\"\n" +
-	"\rbegin_unix_ms\x18\a \x01(\x03R\vbeginUnixMs\"\xdd\x01\n" +
+	"\rbegin_unix_ms\x18\a \x01(\x03R\vbeginUnixMs\x12!\n" +
+	"\fset_deadline\x18\b \x01(\bR\vsetDeadline\x12(\n" +
+	"\x10deadline_unix_ms\x18\t \x01(\x03R\x0edeadlineUnixMs\"\xdd\x01\n" +
 	"\vArrayRecord\x12/\n" +
 	"\x05ended\x18\x01 \x03(\v2\x19.synapse.v1.ElementsEndedR\x05ended\x12*\n" +
 	"\x04held\x18\x02 \x03(\v2\x16.synapse.v1.IndexRangeR\x04held\x12\x14\n" +

@@ -535,6 +535,21 @@ func (m *ElementsChanged) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DeadlineUnixMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DeadlineUnixMs))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.SetDeadline {
+		i--
+		if m.SetDeadline {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x40
+	}
 	if m.BeginUnixMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BeginUnixMs))
 		i--
@@ -2874,6 +2889,12 @@ func (m *ElementsChanged) SizeVT() (n int) {
 	}
 	if m.BeginUnixMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.BeginUnixMs))
+	}
+	if m.SetDeadline {
+		n += 2
+	}
+	if m.DeadlineUnixMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DeadlineUnixMs))
 	}
 	n += len(m.unknownFields)
 	return n

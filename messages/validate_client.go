@@ -85,9 +85,10 @@ func (x *Requeue) Validate() error {
 
 // Validate refuses a request without a change, and changes to invalid values.
 func (x *Update) Validate() error {
-	if !x.GetSetPriority() && !x.GetSetTimeLimit() && !x.GetSetBegin() && !x.GetSetArrayMost() && x.GetGiveTo() == "" {
+	if !x.GetSetPriority() && !x.GetSetTimeLimit() && !x.GetSetBegin() && !x.GetSetDeadline() && !x.GetSetArrayMost() &&
+		x.GetGiveTo() == "" {
 		return refuse("set_priority", "must be set, since no other change is requested",
-			"set a priority, a time limit, a begin, an array limit or an owner")
+			"set a priority, a time limit, a begin, a deadline, an array limit or an owner")
 	}
 	if x.GetGiveTo() == Anonymous {
 		return refuse("give_to", "cannot be "+Anonymous, "name a user")
@@ -98,6 +99,7 @@ func (x *Update) Validate() error {
 		between("priority", int64(x.GetPriority()), -MaxPriority, MaxPriority),
 		duration("time_limit_ms", x.GetTimeLimitMs()),
 		between("begin_unix_ms", x.GetBeginUnixMs(), 0, MaxTimeUnixMs),
+		between("deadline_unix_ms", x.GetDeadlineUnixMs(), 0, MaxTimeUnixMs),
 		between("array_most", int64(x.GetArrayMost()), 0, MaxElements),
 		idOrNone("give_to", x.GetGiveTo()),
 		reason(x.GetReason()),

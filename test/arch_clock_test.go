@@ -22,7 +22,7 @@ type wallUse struct {
 // wallUses is the complete list. A new use needs an entry with its reason, or becomes a duration on a monotonic clock.
 var wallUses = map[string]wallUse{
 	"actors/leader/protocol/wishes.go":    {2, "that a time of day is too far ahead, and how long it is until then"},
-	"actors/leader/job/begin.go":          {4, "the same: the Job looks again when the time has come, or at its deadline"},
+	"actors/leader/job/begin.go":          {5, "the same: the Job looks again when the time has come, or at its deadline"},
 	"actors/leader/scheduler/check.go":    {1, "that a job does not begin too far ahead"},
 	"actors/leader/job/job.go":            {2, "when a run started and ended, as people see it"},
 	"actors/leader/job/facts.go":          {2, "the same for an exit that no message reported"},
@@ -57,7 +57,8 @@ var wallUses = map[string]wallUse{
 		1, "when an ended job began: another begins some minutes after that, and begin.go waits for it",
 	},
 	"actors/leader/array/update.go": {
-		2, "when a user asked for something, for display; and that a begin is not too far ahead, as begin.go",
+		3, "when a user asked for something, for display; that a begin is not too far ahead, as begin.go; and that a " +
+			"deadline can be met, as begin.go",
 	},
 	"actors/leader/array/wishes.go": {
 		2, "when a user asked for something, for display",

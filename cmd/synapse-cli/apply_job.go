@@ -89,6 +89,7 @@ func (a *app) planned(ctx context.Context, c *client.Client, spec *messages.JobS
 	p.change = changeOf(id, wanted, has)
 	has.Priority, has.PriorityZero, has.TimeLimitMs, has.BeginUnixMs = wanted.Priority, wanted.PriorityZero,
 		wanted.TimeLimitMs, wanted.BeginUnixMs
+	has.DeadlineUnixMs = wanted.DeadlineUnixMs
 	if has.Array != nil && wanted.Array != nil {
 		has.Array.Most = wanted.Array.Most
 	}
@@ -143,12 +144,13 @@ func changeOf(id string, wanted, has *messages.JobSpec) *messages.Update {
 	u := &messages.Update{
 		Job: id, Priority: wanted.GetPriority(), TimeLimitMs: wanted.GetTimeLimitMs(),
 		BeginUnixMs: wanted.GetBeginUnixMs(), ArrayMost: wanted.GetArray().GetMost(),
-		SetPriority:  wanted.GetPriority() != has.GetPriority(),
-		SetTimeLimit: wanted.GetTimeLimitMs() != has.GetTimeLimitMs(),
-		SetBegin:     wanted.GetBeginUnixMs() != has.GetBeginUnixMs(),
+		SetPriority:    wanted.GetPriority() != has.GetPriority(),
+		SetTimeLimit:   wanted.GetTimeLimitMs() != has.GetTimeLimitMs(),
+		SetBegin:       wanted.GetBeginUnixMs() != has.GetBeginUnixMs(),
+		DeadlineUnixMs: wanted.GetDeadlineUnixMs(), SetDeadline: wanted.GetDeadlineUnixMs() != has.GetDeadlineUnixMs(),
 		SetArrayMost: wanted.GetArray() != nil && wanted.GetArray().GetMost() != has.GetArray().GetMost(),
 	}
-	if !u.SetPriority && !u.SetTimeLimit && !u.SetBegin && !u.SetArrayMost {
+	if !u.SetPriority && !u.SetTimeLimit && !u.SetBegin && !u.SetDeadline && !u.SetArrayMost {
 		return nil
 	}
 	return u
@@ -182,7 +184,7 @@ func changeWords(u *messages.Update) string {
 		set  bool
 		word string
 	}{{u.GetSetPriority(), "priority"}, {u.GetSetTimeLimit(), "timeLimit"}, {u.GetSetBegin(), "begin"},
-		{u.GetSetArrayMost(), "array"}} {
+		{u.GetSetDeadline(), "deadline"}, {u.GetSetArrayMost(), "array"}} {
 		if one.set {
 			words = append(words, one.word)
 		}

@@ -57,6 +57,17 @@ func (m timeOfDay) String() string {
 
 func (timeOfDay) Type() string { return "time" }
 
+// timeOrNone is a flag for a time that can also be removed.
+type timeOrNone struct{ timeOfDay }
+
+func (m timeOrNone) Set(text string) error {
+	if text == "none" {
+		*m.unixMs = 0
+		return nil
+	}
+	return m.timeOfDay.Set(text)
+}
+
 // refusedFlag returns the error for a wrong value of a flag.
 func refusedFlag(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError

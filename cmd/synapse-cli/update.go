@@ -66,16 +66,18 @@ func (a *app) priorityCommand() *cobra.Command {
 
 func (a *app) updateCommand() *cobra.Command {
 	change := &messages.Update{}
-	c := a.jobsCommand("update", "change the time limit, priority or earliest start of jobs",
+	c := a.jobsCommand("update", "change the time limit, priority, earliest start or deadline of jobs",
 		"  synapse-cli update JOB --time-limit 48h\n  synapse-cli update JOB --priority 100 --reason \"a deadline\"",
 		a.updates(change))
-	c.Long = "Changes the priority, time limit or earliest start of jobs. The change is safe on the scheduler's\n" +
-		"disk when the command ends.\n\n" +
+	c.Long = "Changes the priority, time limit, earliest start or deadline of jobs. The change is safe on the\n" +
+		"scheduler's disk when the command ends.\n\n" +
 		"A new time limit also applies to the current attempt, and counts from the start of that attempt. If\n" +
 		"the attempt has already run longer than the limit, the job ends at once as timed out. The value 0\n" +
 		"removes the limit.\n\n" +
 		"--begin sets the earliest start of a waiting job; the job keeps its place in the queue. The value\n" +
 		"now removes the earliest start.\n\n" +
+		"--deadline sets the latest end of a waiting job. The job needs a time limit, and is cancelled if it can\n" +
+		"no longer end in time. The value none removes the deadline.\n\n" +
 		"A change of an array applies to all its elements. You can also change one element, even if that\n" +
 		"element is not a job yet. --array-max-running replaces the number after % in `submit --array\n" +
 		"0-99%10`. If more elements are running, they continue.\n\n" +
@@ -86,6 +88,8 @@ func (a *app) updateCommand() *cobra.Command {
 	begin := c.Flags().VarPF(timeOfDay{&change.BeginUnixMs}, "begin", "b",
 		"earliest start, such as 08:00 (today or tomorrow), 2026-11-24T08:00 or now+2h; the value now removes the "+
 			"earliest start")
+	deadline := c.Flags().VarPF(timeOrNone{timeOfDay{&change.DeadlineUnixMs}}, "deadline", "",
+		"latest end, such as 2026-11-24T08:00 or now+2h; the value none removes the deadline")
 	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "",
 		"priority of the job; jobs with higher priority start first")
 	most := c.Flags().VarPF(ordinal{&change.ArrayMost}, "array-max-running", "",
@@ -96,13 +100,14 @@ func (a *app) updateCommand() *cobra.Command {
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		change.SetPriority, change.SetTimeLimit, change.SetBegin = priority.Changed, limit.Changed, begin.Changed
-		change.SetArrayMost = most.Changed
+		change.SetArrayMost, change.SetDeadline = most.Changed, deadline.Changed
 		if change.ArrayMost < 0 || change.ArrayMost > messages.MaxElements {
 			return exit.Usage("--array-max-running must be a number from 0 to %d", messages.MaxElements)
 		}
-		if !priority.Changed && !limit.Changed && !begin.Changed && !most.Changed && change.GiveTo == "" {
-			return exit.Hint("use --time-limit, --priority, --begin, --array-max-running or --owner; for other changes, "+
-				"`cancel` the job and submit a new one", "no change is requested")
+		if !priority.Changed && !limit.Changed && !begin.Changed && !deadline.Changed && !most.Changed &&
+			change.GiveTo == "" {
+			return exit.Hint("use --time-limit, --priority, --begin, --deadline, --array-max-running or --owner; for other "+
+				"changes, `cancel` the job and submit a new one", "no change is requested")
 		}
 		return check(c, args)
 	}
@@ -153,6 +158,13 @@ func (a *app) updates(change *messages.Update) act {
 				begin = "begin " + a.local(jobfile.FormatMoment(at))
 			}
 			now = append(now, begin)
+		}
+		if change.GetSetDeadline() {
+			deadline := "no deadline"
+			if at := reply.GetDeadlineUnixMs(); at > 0 {
+				deadline = "deadline " + a.local(jobfile.FormatMoment(at))
+			}
+			now = append(now, deadline)
 		}
 		if change.GetSetArrayMost() {
 			at := "any number of elements"

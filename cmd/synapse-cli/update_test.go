@@ -11,7 +11,7 @@ func (f *fake) Update(_ context.Context, q *messages.Update) (*messages.UpdateRe
 	return &messages.UpdateReply{
 		Outcome: ok(), Job: q.GetJob(), Priority: q.GetPriority(), TimeLimitMs: q.GetTimeLimitMs(),
 		TimeIsUp:    q.GetTimeLimitMs() == 1000,
-		BeginUnixMs: q.GetBeginUnixMs(),
+		BeginUnixMs: q.GetBeginUnixMs(), DeadlineUnixMs: q.GetDeadlineUnixMs(),
 	}, f.heard(q)
 }
 
@@ -39,6 +39,16 @@ func TestUpdate(t *testing.T) {
 	cli(f.address, "update", "jbb", "-b", "now").wants(t, 0, "Job jbb1 has no begin\n", "")
 	cli(f.address, "update", "jbb", "-b", "noon").wants(t, 2, "", "\"noon\" is not a time of day")
 	if last := told[*messages.Update](f)[8]; !last.GetSetBegin() || last.GetBeginUnixMs() != 0 {
+		t.Errorf("%v", last)
+	}
+	cli(f.address, "update", "jbb", "--deadline", "2026-11-24T08:00:00Z", "-t", "1h").wants(t, 0,
+		"Job jbb1 has time limit 1h and deadline 2026-11-24T08:00:00Z\n", "")
+	cli(f.address, "update", "jbb", "--deadline", "none").wants(t, 0, "Job jbb1 has no deadline\n", "")
+	cli(f.address, "slurm", "scontrol", "update", "jobid=jbb1", "deadline=2026-11-24T08:00:00").wants(t, 0, "", "")
+	cli(f.address, "slurm", "scontrol", "update", "jobid=jbb1", "deadline=noon").wants(t, 1, "", "Deadline=noon")
+	last := told[*messages.Update](f)
+	if n := len(last); !last[n-1].GetSetDeadline() || last[n-1].GetDeadlineUnixMs() == 0 || last[n-1].GetSetBegin() ||
+		!last[n-2].GetSetDeadline() || last[n-2].GetDeadlineUnixMs() != 0 {
 		t.Errorf("%v", last)
 	}
 	cli(f.address, "suspend", "jaa").wants(t, 2, "", "would keep its GPU memory")

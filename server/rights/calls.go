@@ -73,6 +73,7 @@ var needs = slices.Concat([]need{
 	{synapse + "Update", "set_priority", "true", Priority},
 	{synapse + "Update", "set_time_limit", "true", Limit},
 	{synapse + "Update", "set_begin", "true", Begin},
+	{synapse + "Update", "set_deadline", "true", Begin},
 	{synapse + "Update", "set_array_most", "true", ArrayMost},
 	{synapse + "Update", "give_to", set, Give},
 

@@ -30,6 +30,7 @@ var covered = []struct{ message, fields string }{
 	{"Requeue", "principal job reason run checkpoint"},
 	{"Checkpoint", "principal job reason"},
 	{"Update", "principal job reason priority/set_priority time_limit_ms/set_time_limit begin_unix_ms/set_begin " +
+		"deadline_unix_ms/set_deadline " +
 		"array_most/set_array_most exempt groups"},
 	{"ChangeNode", "principal node reason deadline_ms at_unix_ms"},
 	{"ApplyQueues", "principal queues revision dry_run"},

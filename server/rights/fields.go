@@ -16,7 +16,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"RequeueReply", "outcome job run", "", ""},
 	{"OwnJobReply", "outcome job", "", ""},
 	{"CheckpointReply", "outcome job request", "", ""},
-	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms given_to array_most", "", ""},
+	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms given_to array_most " +
+		"deadline_unix_ms", "", ""},
 	{"ChangeNodeReply", "outcome node", "", ""},
 	{"ApplyQueuesReply", "outcome revision unchanged closed", "", ""},
 	{"GetQueuesReply", "outcome revision queues applied usage barred", "", ""},
@@ -108,7 +109,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"IndexRange", "first last step", "", ""},
 	{"Element", "array index count first last step arrival", "", ""},
 	{"ArrayRecord", "ended held hold reach changed", "", ""},
-	{"ElementsChanged", "places set_priority priority set_time_limit time_limit_ms set_begin begin_unix_ms", "", ""},
+	{"ElementsChanged", "places set_priority priority set_time_limit time_limit_ms set_begin begin_unix_ms " +
+		"set_deadline deadline_unix_ms", "", ""},
 	{"ElementsEnded", "state unborn places", "", ""},
 	{"ArrayCounts", "waiting running succeeded failed cancelled", "", ""},
 	{"AfterKnown", "job state since_unix_ms", "", ""},

@@ -290,6 +290,7 @@ func (s *stage) update(l commandLine) string {
 		SetPriority: l.word("priority", "") != "", Priority: int32(l.number("priority", 0)),
 		SetTimeLimit: l.word("time-limit", "") != "", TimeLimitMs: l.time("time-limit", 0).Milliseconds(),
 		SetBegin: l.word("begin", "") != "", BeginUnixMs: l.moment("begin"),
+		SetDeadline: l.word("deadline", "") != "", DeadlineUnixMs: l.moment("deadline"),
 		SetArrayMost: l.word("most", "") != "", ArrayMost: int32(l.number("most", 0)),
 	}
 	s.asked(actors.SchedulerPath, q, func(m messages.Message) {

@@ -78,6 +78,9 @@ func merged(was, m *messages.Update) *messages.Update {
 	if !m.SetBegin {
 		m.SetBegin, m.BeginUnixMs = was.SetBegin, was.BeginUnixMs
 	}
+	if !m.SetDeadline {
+		m.SetDeadline, m.DeadlineUnixMs = was.SetDeadline, was.DeadlineUnixMs
+	}
 	return m
 }
 

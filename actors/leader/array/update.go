@@ -61,14 +61,14 @@ func (a *Array) onUpdate(ctx actor.Context, m *messages.Update) {
 	}
 	a.unchange(m)
 	e := &errand{update: m}
-	if m.SetPriority || m.SetTimeLimit || m.SetBegin {
+	if m.SetPriority || m.SetTimeLimit || m.SetBegin || m.SetDeadline {
 		a.send(ctx, e)
 	}
 	a.asks(ctx, e, func() any {
 		s := a.rec.Spec
 		return &messages.UpdateReply{
 			Job: m.Job, Outcome: e.outcome(), Priority: s.Priority, TimeLimitMs: s.TimeLimitMs, BeginUnixMs: s.BeginUnixMs,
-			ArrayMost: s.Array.Most,
+			ArrayMost: s.Array.Most, DeadlineUnixMs: s.DeadlineUnixMs,
 		}
 	})
 	a.spawn(ctx)
@@ -91,6 +91,15 @@ func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 			return no
 		}
 	}
+	if m.SetDeadline {
+		was := a.wantedSpec()
+		if place >= 0 {
+			was = a.sproutOf(place).Spec
+		}
+		if no := was.DeadlineRefused(m, a.p.Clock.WallMs()); no != nil {
+			return no
+		}
+	}
 	if place >= 0 && len(a.changed) >= maxElementChanges && len(a.changedRanges()) >= maxElementChanges {
 		return &messages.Outcome{
 			Code: messages.Code_CODE_CONFLICT, Field: "job",
@@ -106,7 +115,7 @@ func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 func changeOf(m *messages.Update) *messages.ElementsChanged {
 	return &messages.ElementsChanged{
 		SetPriority: m.SetPriority, Priority: m.Priority, SetTimeLimit: m.SetTimeLimit, TimeLimitMs: m.TimeLimitMs,
-		SetBegin: m.SetBegin, BeginUnixMs: m.BeginUnixMs,
+		SetBegin: m.SetBegin, BeginUnixMs: m.BeginUnixMs, SetDeadline: m.SetDeadline, DeadlineUnixMs: m.DeadlineUnixMs,
 	}
 }
 
@@ -121,6 +130,9 @@ func (a *Array) change(m *messages.Update, place int) {
 	}
 	if !now.SetBegin {
 		now.SetBegin, now.BeginUnixMs = was.GetSetBegin(), was.GetBeginUnixMs()
+	}
+	if !now.SetDeadline {
+		now.SetDeadline, now.DeadlineUnixMs = was.GetSetDeadline(), was.GetDeadlineUnixMs()
 	}
 	a.changed[place] = now
 }
@@ -138,7 +150,10 @@ func (a *Array) unchange(m *messages.Update) {
 		if was.SetBegin && !m.SetBegin {
 			now.SetBegin, now.BeginUnixMs = true, was.BeginUnixMs
 		}
-		if a.changed[place] = now; !now.SetPriority && !now.SetTimeLimit && !now.SetBegin {
+		if was.SetDeadline && !m.SetDeadline {
+			now.SetDeadline, now.DeadlineUnixMs = true, was.DeadlineUnixMs
+		}
+		if a.changed[place] = now; !now.SetPriority && !now.SetTimeLimit && !now.SetBegin && !now.SetDeadline {
 			delete(a.changed, place)
 		}
 	}
@@ -154,15 +169,16 @@ func (a *Array) elementUpdated(m *messages.Update, place int) *messages.UpdateRe
 	a.rec.Array.ChangedAt(place).On(s)
 	return &messages.UpdateReply{
 		Job: m.Job, Outcome: messages.OK(), Priority: s.Priority, TimeLimitMs: s.TimeLimitMs, BeginUnixMs: s.BeginUnixMs,
+		DeadlineUnixMs: s.DeadlineUnixMs,
 	}
 }
 
 // changedRanges returns each different change once, in the order of its first element.
 func (a *Array) changedRanges() (all []*messages.ElementsChanged) {
 	type key struct {
-		sets         [3]bool
-		priority     int32
-		limit, begin int64
+		sets                   [4]bool
+		priority               int32
+		limit, begin, deadline int64
 	}
 	places, order := map[key][]int{}, []key{}
 	for place := range a.stage {
@@ -173,7 +189,8 @@ func (a *Array) changedRanges() (all []*messages.ElementsChanged) {
 		if c == nil {
 			continue
 		}
-		k := key{[3]bool{c.SetPriority, c.SetTimeLimit, c.SetBegin}, c.Priority, c.TimeLimitMs, c.BeginUnixMs}
+		k := key{[4]bool{c.SetPriority, c.SetTimeLimit, c.SetBegin, c.SetDeadline}, c.Priority, c.TimeLimitMs, c.BeginUnixMs,
+			c.DeadlineUnixMs}
 		if places[k] == nil {
 			order = append(order, k)
 		}
@@ -182,7 +199,8 @@ func (a *Array) changedRanges() (all []*messages.ElementsChanged) {
 	for _, k := range order {
 		all = append(all, &messages.ElementsChanged{
 			Places: messages.Ranges(places[k]), SetPriority: k.sets[0], Priority: k.priority, SetTimeLimit: k.sets[1],
-			TimeLimitMs: k.limit, SetBegin: k.sets[2], BeginUnixMs: k.begin,
+			TimeLimitMs: k.limit, SetBegin: k.sets[2], BeginUnixMs: k.begin, SetDeadline: k.sets[3],
+			DeadlineUnixMs: k.deadline,
 		})
 	}
 	return slices.Clip(all)

@@ -23,27 +23,51 @@ func (j *Job) beginsIn() time.Duration {
 type deadlineDue struct{}
 
 // misses returns the outcome of a job that cannot end before its deadline if it starts now, or the empty string. A
-// later limit applies at once.
+// later limit applies at once. A later deadline applies at once, and an earlier one when it is on disk.
 func (j *Job) misses() string {
-	limits := &messages.JobSpec{DeadlineUnixMs: j.rec.Spec.DeadlineUnixMs, TimeLimitMs: j.wantedSpec().TimeLimitMs}
+	limits := &messages.JobSpec{DeadlineUnixMs: j.deadline(), TimeLimitMs: j.wantedSpec().TimeLimitMs}
 	if words := limits.CannotEnd(j.p.Clock.WallMs()); words != "" {
 		return messages.OutcomeOfDeadline(words)
 	}
 	return ""
 }
 
+// deadline returns the deadline on disk, or the requested one if that is later. It returns 0 if there is none.
+func (j *Job) deadline() int64 {
+	has, wanted := j.rec.Spec.DeadlineUnixMs, j.wantedSpec().DeadlineUnixMs
+	if has > 0 && (wanted == 0 || wanted > has) {
+		return wanted
+	}
+	return has
+}
+
+// deadlineRefused returns the refusal of another deadline. It returns nil if the change is allowed.
+func (j *Job) deadlineRefused(m *messages.Update) *messages.Outcome {
+	if !m.SetDeadline {
+		return nil
+	}
+	if j.hasBegun() {
+		return &messages.Outcome{
+			Code: messages.Code_CODE_CONFLICT, Field: "deadline_unix_ms", Text: "job has already started",
+			Hint: "change its time limit",
+		}
+	}
+	return j.wantedSpec().DeadlineRefused(m, j.p.Clock.WallMs())
+}
+
 // watchDeadline ensures that a waiting job ends when it can no longer end before its deadline.
 func (j *Job) watchDeadline(ctx actor.Context) {
-	if deadline := j.rec.Spec.DeadlineUnixMs; deadline > 0 && !j.watchesDeadline {
-		j.watchesDeadline = true
-		latest := deadline - j.wantedSpec().TimeLimitMs + 1
+	deadline := j.deadline()
+	latest := deadline - j.wantedSpec().TimeLimitMs + 1
+	if deadline > 0 && (j.watchesDeadline == 0 || latest < j.watchesDeadline) {
+		j.watchesDeadline = latest
 		j.p.Clock.After(max(protocol.UntilMs(latest, j.p.Clock.WallMs()), time.Second), ctx.Self(), deadlineDue{})
 	}
 }
 
 // onDeadlineDue looks again while the job waits. A started job ends by its time limit.
 func (j *Job) onDeadlineDue(ctx actor.Context) {
-	j.watchesDeadline = false
+	j.watchesDeadline = 0
 	if j.states.In(jobQueued, jobReserving) {
 		j.advance(ctx)
 		j.watchDeadline(ctx)

@@ -75,7 +75,7 @@ type Job struct {
 	begunBefore     bool           // the attempt may have passed its barrier under an earlier leader
 	ranBefore       bool           // it has, according to the record on disk
 	begun           actors.Instant // start of its last node, as nodes report it; 0: none reports it
-	watchesDeadline bool           // a deadlineDue will come
+	watchesDeadline int64          // the latest start for which a deadlineDue will come; 0: none will come
 	startBy         actors.Instant // start deadline of a backfilled attempt; 0: none
 	ready           time.Duration  // how much time it had until then
 	lent            time.Duration  // the longest time that was too short

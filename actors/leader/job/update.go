@@ -10,9 +10,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns changes of the priority, time limit and begin time of a live job. All of them are in its spec, where
-// the next leader finds them. A change takes effect only when it is on disk. The only exception is a later begin time,
-// which keeps the job out of the queue at once. Nodes do not know these values.
+// This file owns changes of the priority, time limit, begin time and deadline of a live job. All of them are in its
+// spec, where the next leader finds them. A change takes effect only when it is on disk. There are two exceptions: a
+// later begin time keeps the job out of the queue at once, and a later deadline saves the job at once. Nodes do not
+// know these values.
 
 // wantedSpec returns the spec with the last requested change, or the spec on disk if there is none.
 func (j *Job) wantedSpec() *messages.JobSpec {
@@ -32,7 +33,7 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 		}})
 		return
 	}
-	no := cmp.Or(j.beginRefused(m), j.giftRefused(m))
+	no := cmp.Or(j.beginRefused(m), j.deadlineRefused(m), j.giftRefused(m))
 	if m.SetArrayMost {
 		no = protocol.NoArray()
 	}
@@ -44,24 +45,13 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 		return
 	}
 	was := j.wantedSpec()
-	priority, limit, begin := was.Priority, was.TimeLimitMs, was.BeginUnixMs
-	if m.SetPriority {
-		priority = m.Priority
-	}
-	if m.SetTimeLimit {
-		limit = m.TimeLimitMs
-	}
-	if m.SetBegin {
-		begin = m.BeginUnixMs
-	}
+	spec := changedBy(was, m)
 	to, given := j.wantedGift(), m.GiveTo != "" && m.GiveTo != j.wantedGift()
 	if given {
 		to = m.GiveTo
 	}
-	if priority != was.Priority || limit != was.TimeLimitMs || begin != was.BeginUnixMs || given {
-		spec := actors.CopyOf(was)
-		spec.Priority, spec.TimeLimitMs, spec.BeginUnixMs = priority, limit, begin
-		spec.PriorityZero = spec.PriorityZero || m.SetPriority && priority == 0
+	if spec.Priority != was.Priority || spec.TimeLimitMs != was.TimeLimitMs || spec.BeginUnixMs != was.BeginUnixMs ||
+		spec.DeadlineUnixMs != was.DeadlineUnixMs || given {
 		deed := &messages.Deed{By: m.Principal, AtUnixMs: j.p.Clock.WallMs(), Reason: m.Reason}
 		j.respec = &protocol.SpecWish{Spec: spec, Deed: deed, To: to}
 	}
@@ -69,6 +59,24 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 		j.postpone(ctx)
 	}
 	j.advance(ctx)
+}
+
+// changedBy returns a copy of a spec with the values of a change.
+func changedBy(was *messages.JobSpec, m *messages.Update) *messages.JobSpec {
+	spec := actors.CopyOf(was)
+	if m.SetPriority {
+		spec.Priority, spec.PriorityZero = m.Priority, spec.PriorityZero || m.Priority == 0
+	}
+	if m.SetTimeLimit {
+		spec.TimeLimitMs = m.TimeLimitMs
+	}
+	if m.SetBegin {
+		spec.BeginUnixMs = m.BeginUnixMs
+	}
+	if m.SetDeadline {
+		spec.DeadlineUnixMs = m.DeadlineUnixMs
+	}
+	return spec
 }
 
 // wantedGift returns the owner that the job is to be given to, or was given to.
@@ -106,7 +114,7 @@ func (j *Job) updateReply(m *messages.Update) *messages.UpdateReply {
 	return &messages.UpdateReply{
 		Job: m.Job, Outcome: messages.OK(),
 		Priority: j.rec.Spec.Priority, TimeLimitMs: j.rec.Spec.TimeLimitMs, TimeIsUp: j.counting() && j.timeIsUp(),
-		BeginUnixMs: j.rec.Spec.BeginUnixMs, GivenTo: j.rec.GivenTo,
+		BeginUnixMs: j.rec.Spec.BeginUnixMs, GivenTo: j.rec.GivenTo, DeadlineUnixMs: j.rec.Spec.DeadlineUnixMs,
 	}
 }
 

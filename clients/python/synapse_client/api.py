@@ -538,6 +538,8 @@ class ElementsChanged(Message):
     time_limit_ms: int = plain("long")
     set_begin: bool = plain("bool")
     begin_unix_ms: int = plain("long")
+    set_deadline: bool = plain("bool")
+    deadline_unix_ms: int = plain("long")
 
 
 @dataclass
@@ -1789,6 +1791,8 @@ class Update(Message):
     array_max_running: int = plain("int")  # Of an array: most elements that may run at once; 0: no limit.
     exempt: bool = plain("bool")  # the caller is an admin; the gateway overwrites a client's value
     groups: List[str] = many("str")  # same as in Submit
+    set_deadline: bool = plain("bool")
+    deadline_unix_ms: int = plain("long")  # latest end of a waiting job; 0: no deadline
 
 
 @dataclass
@@ -1801,6 +1805,7 @@ class UpdateReply(Message):
     begin_unix_ms: int = plain("long")
     given_to: str = plain("str")
     array_max_running: int = plain("int")
+    deadline_unix_ms: int = plain("long")
 
 
 @dataclass

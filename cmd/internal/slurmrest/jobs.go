@@ -310,8 +310,9 @@ func changeOf(body []byte) (*jobChange, error) {
 	change.Reason = "REST"
 	for name, raw := range all { //order: each field is independent
 		f, known := fieldOf(name)
-		if !known || !slices.Contains([]string{"time_limit", "priority", "begin_time", "hold", "job_id"}, name) {
-			return nil, unsupported(messages.OneLine(name), "only time_limit, priority, begin_time and hold can be changed")
+		if !known || !slices.Contains([]string{"time_limit", "priority", "begin_time", "deadline", "hold", "job_id"}, name) {
+			return nil, unsupported(messages.OneLine(name), "only time_limit, priority, begin_time, deadline and hold "+
+				"can be changed")
 		}
 		v, form := read(f.kind, raw)
 		if form != "" {
@@ -321,7 +322,8 @@ func changeOf(body []byte) (*jobChange, error) {
 			return nil, err
 		}
 	}
-	if change.values = change.SetTimeLimit || change.SetPriority || change.SetBegin; !change.values && change.hold == nil {
+	change.values = change.SetTimeLimit || change.SetPriority || change.SetBegin || change.SetDeadline
+	if !change.values && change.hold == nil {
 		return nil, &problem{number: invalidQuery, source: "#/", description: "no change is requested"}
 	}
 	return change, nil
@@ -337,12 +339,15 @@ func (c *jobChange) set(name string, v value) error {
 	case !v.set:
 	case name == "time_limit" && v.text == infinite:
 		c.SetTimeLimit, c.TimeLimitMs = true, 0
-	case err != nil || n < 0 && name != "priority" || n > 1<<31-1 && name != "begin_time" || n > 1<<40 || n < -1<<31:
+	case err != nil || n < 0 && name != "priority" || n > 1<<40 || n < -1<<31,
+		n > 1<<31-1 && name != "begin_time" && name != "deadline":
 		return invalid(name, "%s is out of range", v.text)
 	case name == "time_limit":
 		c.SetTimeLimit, c.TimeLimitMs = true, n*60_000
 	case name == "begin_time":
 		c.SetBegin, c.BeginUnixMs = true, n*1000
+	case name == "deadline":
+		c.SetDeadline, c.DeadlineUnixMs = true, n*1000
 	default:
 		c.SetPriority, c.Priority = true, int32(n)
 	}

@@ -217,6 +217,12 @@ func (a *CLI) updateJob(job string, set map[string]string, keys []string) error 
 				return exit.Usage("StartTime=%s: %s", value, err)
 			}
 			change.SetBegin, change.BeginUnixMs = true, ms
+		case "deadline":
+			ms, err := jobfile.ParseMoment(value)
+			if err != nil {
+				return exit.Usage("Deadline=%s: %s", value, err)
+			}
+			change.SetDeadline, change.DeadlineUnixMs = true, ms
 		case "arraytaskthrottle":
 			n, err := strconv.ParseInt(value, 10, 32)
 			if err != nil || n < 0 {
@@ -224,11 +230,12 @@ func (a *CLI) updateJob(job string, set map[string]string, keys []string) error 
 			}
 			change.SetArrayMost, change.ArrayMost = true, int32(n)
 		default:
-			return exit.Hint("use TimeLimit, Priority, StartTime or ArrayTaskThrottle", "%s: cannot be changed",
+			return exit.Hint("use TimeLimit, Priority, StartTime, Deadline or ArrayTaskThrottle", "%s: cannot be changed",
 				key)
 		}
 	}
-	if !change.SetTimeLimit && !change.SetPriority && !change.SetBegin && !change.SetArrayMost {
+	if !change.SetTimeLimit && !change.SetPriority && !change.SetBegin && !change.SetDeadline &&
+		!change.SetArrayMost {
 		return exit.Usage("no change is requested")
 	}
 	return a.With(func(ctx context.Context, c *client.Client) error {
