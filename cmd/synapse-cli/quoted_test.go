@@ -110,7 +110,7 @@ func TestCharactersInPieces(t *testing.T) {
 func TestStreamsAreQuoted(t *testing.T) {
 	past := []string{
 		"app.go", "attach.go", "cp.go", "exec.go", "logs.go", "run.go", "slurm.go", "top.go", "up.go",
-		"internal/slurmcmd/salloc.go", "internal/slurmcmd/srun.go",
+		"internal/slurmcmd/salloc.go", "internal/slurmcmd/srun.go", "internal/slurmcmd/table.go",
 	}
 	files, err := filepath.Glob("*.go")
 	beside, failed := filepath.Glob("internal/slurmcmd/*.go")

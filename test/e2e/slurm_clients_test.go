@@ -107,6 +107,32 @@ func TestSlurmSequences(t *testing.T) {
 	}
 	run("squeue --json")
 
+	// Portals and exporters: Open OnDemand separates columns by control characters, and prometheus-slurm-exporter sums
+	// all nodes in one line and uses widths with a suffix.
+	got := run("squeue --all --states=all --noconvert -h -o", "\x1e%A\x1f%j\x1f%T")
+	if !strings.Contains(got, "\x1fu2\x1fCOMPLETED\n") || !strings.HasPrefix(got, "\x1e") {
+		t.Errorf("squeue for Open OnDemand: %q", got)
+	}
+	matches(run("sinfo -h -o %C"), `^\d+/\d+/0/\d+\n$`)
+	matches(run("sinfo -a -h", "--Format=Nodes: ,Gres:"), `^2 \S+\n$`)
+	if got := run("squeue -a -r -h -o %A|%T --states=all"); strings.Count(got, "|COMPLETED\n") < 2 {
+		t.Errorf("squeue of all states: %q", got)
+	}
+	for line, answer := range map[string]string{ //order: each is independent
+		"sacctmgr show qos -nP format=name,priority":         "normal|0\n",
+		"sacctmgr list cluster -nP format=cluster":           "synapse\n",
+		"scontrol show reservation":                          "No reservations in the system\n",
+		"scontrol show licenses":                             "No licenses configured in Slurm.\n",
+		"squeue -h -n u2 -t all -O Name:|,State:":            "u2|COMPLETED\n",
+		"squeue --me -h -t PD -o %i":                         "",
+		"sacct -X -n -P --name u2 -o JobName,State,NNodes%5": "u2|COMPLETED|1\n",
+	} {
+		if got := run(line); got != answer {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	matches(run("scontrol show part -o"), `^PartitionName=all `)
+
 	// Several jobs, as submitit requests them, and one by its node.
 	id = strings.TrimSpace(run("sbatch --parsable --job-name u3 -w n2 -t 10", "--wrap", "sleep 600"))
 	c.eventually("the job runs", func() bool { return run("squeue -h -o %t -j "+id) == "R\n" }, func() {})

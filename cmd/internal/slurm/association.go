@@ -27,6 +27,33 @@ func AssociationFields() (all []Field[*Association]) {
 	return all
 }
 
+// Fact is a row of a list of sacctmgr that no setting changes: the only QOS, or the only cluster.
+type Fact map[string]string
+
+// The facts about this cluster.
+var (
+	OnlyQOS     = Fact{"Name": "normal", "Priority": "0", "GraceTime": "00:00:00", "PreemptMode": "cluster"}
+	OnlyCluster = Fact{"Cluster": ClusterName, "RPC": "0", "QOS": "normal"}
+)
+
+// FactFields returns the fields of facts.
+func FactFields(names string) (all []Field[Fact]) {
+	for name := range strings.FieldsSeq(names) {
+		all = append(all, Field[Fact]{Names: []string{name}, Head: name, Of: func(f Fact) string { return f[name] }})
+	}
+	return all
+}
+
+// The names of the fields of facts, and the default columns.
+const (
+	QOSNames = "Name Priority GraceTime Preempt PreemptExemptTime PreemptMode Flags UsageThres UsageFactor GrpTRES " +
+		"GrpTRESMins GrpTRESRunMins GrpJobs GrpSubmit GrpWall MaxTRES MaxTRESPerNode MaxTRESMins MaxWall MaxTRESPU " +
+		"MaxJobsPU MaxSubmitPU MaxTRESPA MaxJobsPA MaxSubmitPA MinTRES Description Id"
+	QOSUsual     = "Name,Priority,GraceTime,Preempt,PreemptMode,Flags,MaxWall"
+	ClusterNames = "Cluster ControlHost ControlPort RPC Share QOS Flags NodeCount NodeNames TRES DefQOS"
+	ClusterUsual = "Cluster,ControlHost%15,ControlPort%12,RPC%5,Share%9,QOS%20"
+)
+
 // The default columns of sacctmgr and sshare.
 const (
 	ManagerUsual = "Account,User,Cluster,QOS"

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yi-json/synapse/cmd/internal/sbatch"
+	"github.com/yi-json/synapse/messages"
 )
 
 // This file implements columns: the fields of jobs and nodes in Slurm's formats, and the output of a line.
@@ -100,15 +101,24 @@ func letters[T any](fields []Field[T]) string {
 	return strings.Join(all, " ")
 }
 
-// Named parses a list of names with widths: name[:[.]width] for -O, or name[%[-]width] for sacct.
+// Named parses a list of names with widths: name[:[.][width][suffix]] for -O, or name[%[-]width] for sacct.
 func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Column[T], err error) {
 	if strings.EqualFold(list, everything) {
 		list = strings.ReplaceAll(names(fields), " ", ",")
 	}
 	for part := range strings.SplitSeq(list, ",") {
-		name, digits, sized := strings.Cut(strings.TrimSpace(part), mark)
-		width, left := usual, mark == ":"
-		if sized {
+		name, digits, sized := strings.Cut(strings.TrimLeft(part, " "), mark)
+		name, part = strings.TrimSpace(name), strings.TrimSpace(part)
+		width, left, after := usual, mark == ":", ""
+		if sized && mark == ":" {
+			rest := strings.TrimLeft(strings.TrimPrefix(digits, "."), "0123456789")
+			digits, after = strings.TrimSuffix(digits, rest), rest
+		}
+		switch {
+		case sized && mark == ":" && digits == "":
+			width = 0 // the width of the value
+		case sized:
+			digits = strings.TrimSpace(digits)
 			if n, is := strings.CutPrefix(digits, "-"); is {
 				digits, left = n, true
 			}
@@ -129,7 +139,8 @@ func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Co
 		if mark == "%" {
 			head = f.Names[0]
 		}
-		columns = append(columns, Column[T]{Field: f.orEmpty(), Width: width, Left: left, Cut: true, Name: head})
+		columns = append(columns, Column[T]{Field: f.orEmpty(), Width: width, Left: left, Cut: width > 0, Name: head,
+			After: after})
 	}
 	return columns, nil
 }
@@ -181,11 +192,12 @@ func tooWide(column string) error {
 		Hint: fmt.Sprintf("use a number of characters up to %d", maxWidth)}
 }
 
-// Line formats one line. cell returns the text of each column.
+// Line formats one line. cell returns the text of each column, which other users may have written. So line breaks and
+// control characters in it are escaped. Those of the format remain: Open OnDemand separates columns by them.
 func Line[T any](before string, columns []Column[T], cell func(Column[T]) string) string {
 	line := before
 	for _, c := range columns {
-		text := cell(c)
+		text := messages.OneLine(cell(c))
 		if c.Cut && utf8.RuneCountInString(text) > c.Width {
 			text = string([]rune(text)[:c.Width])
 		}

@@ -112,6 +112,19 @@ func InfoFields() []Field[*Partition] {
 	}, append(ofMachines(), unchanging()...)...)
 }
 
+// Group returns the values of a node in the columns of a format that describe nodes. Nodes with equal values share a
+// line, as in Slurm.
+func Group(columns []Column[*Partition], m *Machine) (key string) {
+	one := &Partition{Machines: []*Machine{m}}
+	apart := ofMachines()
+	for _, c := range columns {
+		if c.Letter == 'n' || slices.ContainsFunc(apart, func(f Field[*Partition]) bool { return f.Head == c.Head }) {
+			key += c.Of(one) + "\x00"
+		}
+	}
+	return key
+}
+
 // ofMachines returns the fields of sinfo that describe the nodes of a line.
 func ofMachines() (all []Field[*Partition]) {
 	for _, f := range []Field[*Machine]{

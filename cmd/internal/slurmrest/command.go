@@ -153,7 +153,7 @@ func (q *exchange) squeue() (string, error) {
 	}
 	var out strings.Builder
 	err = slurm.Table(!o.NoHeader, before, columns, all, func(line string) error {
-		if out.WriteString(messages.OneLine(line) + "\n"); out.Len() > maxOutput {
+		if out.WriteString(line + "\n"); out.Len() > maxOutput {
 			return &problem{status: http.StatusRequestEntityTooLarge, number: invalidQuery,
 				description: fmt.Sprintf("the list has more than %d bytes: select fewer jobs", maxOutput)}
 		}

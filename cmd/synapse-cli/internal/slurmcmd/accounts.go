@@ -39,6 +39,21 @@ func (o *associationFlags) shows(a *CLI, usual string) error {
 	})
 }
 
+// fact prints the only row of a list. Other words select rows, and have no effect.
+func (o *associationFlags) fact(a *CLI, words []string, usual, names string, row slurm.Fact) error {
+	for _, word := range words {
+		if key, value, has := strings.Cut(word, "="); has && strings.EqualFold(key, "format") {
+			usual = value
+		}
+	}
+	columns, err := slurm.Named(usual, "%", 10, slurm.FactFields(names))
+	if err != nil {
+		return err
+	}
+	delimit(columns, "|", o.closed, o.parsed)
+	return table(a, !o.noHeader, "", columns, []slurm.Fact{row})
+}
+
 // associations returns the users with the accounts of their jobs and with the queues of the cluster.
 func (a *CLI) associations(ctx context.Context, c *client.Client, o *associationFlags) ([]*slurm.Association, error) {
 	me, err := a.me(ctx, c)
@@ -102,8 +117,15 @@ func (a *CLI) sacctmgr(words []string) error {
 			"sacctmgr %s is not supported", strings.Join(words, " "))
 	}
 	entity := strings.TrimSuffix(strings.ToLower(words[1]), "s")
+	switch entity {
+	case "qo":
+		return o.fact(a, words[2:], slurm.QOSUsual, slurm.QOSNames, slurm.OnlyQOS)
+	case "cluster":
+		return o.fact(a, words[2:], slurm.ClusterUsual, slurm.ClusterNames, slurm.OnlyCluster)
+	}
 	if !slices.Contains([]string{"user", "account", "acct", "association", "assoc"}, entity) {
-		return exit.Hint("use list user, list account or list associations", "listing %s is not supported", words[1])
+		return exit.Hint("use list user, list account, list associations, list qos or list cluster",
+			"listing %s is not supported", words[1])
 	}
 	o.each = entity != "user"
 	for _, word := range words[2:] {

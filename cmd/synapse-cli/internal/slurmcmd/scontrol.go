@@ -90,7 +90,13 @@ func entity(words []string) (kind, name string) {
 	} else if len(words) > 1 {
 		name = words[1]
 	}
-	return strings.TrimSuffix(kind, "s"), name
+	kind = strings.TrimSuffix(kind, "s")
+	for _, whole := range []string{"partition", "reservation", "license"} {
+		if len(kind) > 2 && strings.HasPrefix(whole, kind) {
+			kind = whole
+		}
+	}
+	return kind, name
 }
 
 func (a *CLI) scontrolShow(words []string, oneLine bool) error {
@@ -129,6 +135,10 @@ func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 		})
 	case "config":
 		return a.With(func(_ context.Context, c *client.Client) error { return a.config(c) })
+	case "reservation":
+		return a.Page("No reservations in the system")
+	case "license":
+		return a.Page("No licenses configured in Slurm.")
 	case "partition", "partitionname":
 		return a.With(func(ctx context.Context, c *client.Client) error {
 			all, err := a.partitions(ctx, c, name)

@@ -56,7 +56,7 @@ func (a *CLI) sinfo(words []string) error {
 		return refusedWord(f.Arg(0))
 	}
 	return a.iterate(o.every, func(ctx context.Context, c *client.Client) error {
-		lines, err := a.infoLines(ctx, c, &o)
+		lines, err := a.infoLines(ctx, c, &o, columns)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,8 @@ func (o *infoFlags) keeps(m *slurm.Machine) bool {
 }
 
 // infoLines returns the lines of sinfo.
-func (a *CLI) infoLines(ctx context.Context, c *client.Client, o *infoFlags) ([]*slurm.Partition, error) {
+func (a *CLI) infoLines(ctx context.Context, c *client.Client, o *infoFlags,
+	columns []slurm.Column[*slurm.Partition]) ([]*slurm.Partition, error) {
 	all, err := a.machinesNamed(ctx, c, o.nodes)
 	if err != nil {
 		return nil, err
@@ -111,6 +112,8 @@ func (a *CLI) infoLines(ctx context.Context, c *client.Client, o *infoFlags) ([]
 		key = func(m *slurm.Machine) string { return m.Name }
 	case o.summary:
 		key = func(*slurm.Machine) string { return "" }
+	case !o.object && cmp.Or(o.fields, o.format, a.Variable("SINFO_FORMAT")) != "":
+		key = func(m *slurm.Machine) string { return slurm.Group(columns, m) }
 	}
 	return query.Partitions(ctx, c, all, o.partitions, key)
 }

@@ -153,11 +153,6 @@ func delimit[T any](columns []slurm.Column[T], between string, closed, parsed2 b
 	}
 }
 
-// table prints the lines of a format, with optional headers.
-func table[T any](a *CLI, heads bool, before string, columns []slurm.Column[T], rows []T) error {
-	return slurm.Table(heads, before, columns, rows, func(line string) error { return a.Data("%s", line) })
-}
-
 // add adds the options of a table that synapse-submit shares.
 func add[B any](f *pflag.FlagSet, to *B, options []sbatch.Option[B]) {
 	for _, o := range options {
