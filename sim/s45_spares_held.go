@@ -9,8 +9,8 @@ import (
 
 // sparesHeld is S45: a gang has its spares until its end, and no other job gets their capacity. An attempt from the
 // queue has all the spares that its job requests: each on a separate node without a task of the job, and in the domain
-// that the gang requires. A restart in place has the spares of the attempt before, except those that replaced nodes. The
-// checker adds up the records, because the nodes know nothing of spares.
+// that the gang requires. A restart in place has the spares of the attempt before, except those that replaced nodes.
+// The checker adds up the records, because the nodes know nothing of spares.
 type sparesHeld struct{ rule }
 
 func newSparesHeld() *sparesHeld { return &sparesHeld{rule{"S45 spares-held", on{Stored}}} }

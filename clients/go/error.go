@@ -101,7 +101,7 @@ var flagOf = map[string]string{
 	"request_id": "--request-id", "reason": "--reason", "deadline_ms": "--deadline", "ranks": "--rank",
 	"time_limit_ms": "--time-limit", "priority": "--priority", "labels": "--label", "tail_bytes": "--tail-bytes",
 	"tail_lines": "--tail", "owner": "--owner", "queue": "--queue", "name": "--name", "states": "--state",
-	"since_unix_ms": "--since", "until_unix_ms": "--until", "begin_unix_ms": "--begin",
+	"since_unix_ms": "--since", "until_unix_ms": "--until", "begin_unix_ms": "--begin", "deadline_unix_ms": "--deadline",
 	"array_most": "--array-max-running", "give_to": "--owner",
 	"job": "", "node": "", "previous": "", "spec.gang": "",
 }

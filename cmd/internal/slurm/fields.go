@@ -193,7 +193,7 @@ func tooWide(column string) error {
 }
 
 // Line formats one line. cell returns the text of each column, which other users may have written. So line breaks and
-// control characters in it are escaped. Those of the format remain: Open OnDemand separates columns by them.
+// control characters in it are escaped. Those of the format remain, because portals separate columns by them.
 func Line[T any](before string, columns []Column[T], cell func(Column[T]) string) string {
 	line := before
 	for _, c := range columns {
