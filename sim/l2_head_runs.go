@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -101,8 +102,8 @@ func (c *headRuns) Step(w *World, e *Event) {
 		return
 	}
 	head := c.first(w)
-	if head == nil || head.record.Spec.GetEach() == nil || !w.fitsNow(head.record) || c.barred(w, head) != "" ||
-		w.books.awaitsVictims(head) {
+	if head == nil || head.record.Spec.GetEach() == nil || !w.fitsNow(head.record, c.surelyFirst(w, head)) ||
+		c.barred(w, head) != "" || w.books.awaitsVictims(head) {
 		c.head = ""
 		return
 	}
@@ -336,6 +337,15 @@ func (c *headRuns) firstOf(w *World, these func(*messages.JobRecord) bool) *jobP
 		}
 	}
 	return head
+}
+
+// surelyFirst reports whether no job ahead of this one may be in the queue. The leader's clock may have ended the
+// backoff of such a job. Nodes rest until the first job in the queue needs them.
+func (c *headRuns) surelyFirst(w *World, head *jobPage) bool {
+	return !slices.ContainsFunc(w.books.ids, func(id string) bool {
+		r := w.books.jobs[id].record
+		return r.State == messages.JobState_JOB_STATE_QUEUED && c.backsOff(w, r) && ahead(r, head.record)
+	})
 }
 
 // ahead compares two jobs by the order of the queue.

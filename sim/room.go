@@ -175,13 +175,16 @@ func (w *World) feasibleWithout(spec *messages.JobSpec, nodes []string) bool {
 	})
 }
 
-// fitsNow reports whether a gang fits on the free capacity of schedulable nodes at this moment.
-func (w *World) fitsNow(job *messages.JobRecord) bool {
+// fitsNow reports whether a gang fits on the free capacity of schedulable nodes at this moment, and of nodes that only
+// rest if resting is true.
+func (w *World) fitsNow(job *messages.JobRecord, resting bool) bool {
+	p := w.leader()
 	return w.fits(job.Spec, func(m *machine) (topology.Capacity, bool) {
-		if !w.open(m) || !m.accepts(job.Owner, job.Spec.User) {
+		rests := p != nil && p.leader != nil && p.leader.Resting(m.id)
+		if !w.open(m) || rests && !resting || !m.accepts(job.Owner, job.Spec.User) {
 			return topology.Capacity{}, false
 		}
-		return w.unkept(w.leader(), m, job), true
+		return w.unkept(p, m, job), true
 	})
 }
 
