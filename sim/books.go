@@ -28,6 +28,7 @@ type books struct {
 	given    map[string]*given       // start guarantees by job
 	queues   *messages.QueuesRecord  // nil if no queues were applied
 	queuesAt instant                 // when the present queues were applied
+	longerAt instant                 // when a job last got more time
 	dropped  map[string]instant      // when the operator gave up a job whose record was corrupted
 }
 
@@ -184,7 +185,7 @@ func (b *books) enter(s *stored) {
 		if s.jobWas != nil {
 			s.page.limitSince = b.w.engine.now
 			if limit == 0 || s.page.limit > 0 && limit > s.page.limit {
-				s.page.longerSince = b.w.engine.now
+				s.page.longerSince, b.longerAt = b.w.engine.now, b.w.engine.now
 			}
 		}
 		s.page.limit = limit

@@ -197,6 +197,9 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 
 // otherLimit returns a job that got a longer limit after a guarantee, on a node of that guarantee.
 func (w *World) otherLimit(g *given, k *messages.Kept) (excuse, kind string) {
+	if w.books.longerAt <= g.said {
+		return "", ""
+	}
 	for _, a := range w.books.attemptsOn(k.Node) {
 		if page := w.books.jobs[a.Job]; page != nil && page.longerSince > g.said {
 			return a.Job + " on " + k.Node + " has a longer limit", "the limit of a holder was made longer"

@@ -50,7 +50,7 @@ func (b *books) copy() *books {
 		nodes: maps.Clone(b.nodes), ids: slices.Clone(b.ids), requests: maps.Clone(b.requests),
 		dropped: maps.Clone(b.dropped), policy: b.policy, given: map[string]*given{},
 		learned: maps.Clone(b.learned),
-		queues:  b.queues, queuesAt: b.queuesAt, queued: b.queued}
+		queues:  b.queues, queuesAt: b.queuesAt, queued: b.queued, longerAt: b.longerAt}
 	for id, page := range b.jobs { //order: each goes to its own place
 		again := *page
 		again.tokens = slices.Clone(page.tokens)
