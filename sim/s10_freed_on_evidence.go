@@ -217,9 +217,19 @@ func (c *freedOnEvidence) matches(w *World, m *machine, k topology.TaskKey, told
 	}
 }
 
-// onForget checks that a node gets Forget only when the store has its exits.
+// onForget checks that a node gets Forget only when the store has its exits. If an operator gave up the job because its
+// record was corrupted, the exits never enter the store. A backup that is restored later may have the job again, and
+// then no node knows the exits.
 func (c *freedOnEvidence) onForget(w *World, f *messages.Forget) {
-	a := w.books.attempts[messages.FromToken(f.Order.GetToken())]
+	t := messages.FromToken(f.Order.GetToken())
+	a := w.books.attempts[t]
+	if a == nil {
+		for k := range c.ended { //order: each is looked at for itself
+			if k.Token == t {
+				c.ended[k] = nil
+			}
+		}
+	}
 	for _, p := range a.GetPlaces() {
 		if p.Node == f.Order.Node && p.Exit == nil {
 			c.violate(w, "Forget of %v was sent to %s, but the store has no exit of rank %d", f.Order.Token, p.Node, p.Rank)
