@@ -110,6 +110,13 @@ func awayFromPromise(w *World, page *jobPage) string { return w.books.given[page
 
 // excuseAll looks for events that allow guarantees to be broken.
 func (w *World) excuseAll() {
+	if p := w.leader(); p != nil && p.leader != nil && w.leading != nil {
+		for _, m := range w.machines {
+			if _, closed, _ := p.leader.View(m.id); closed != "" {
+				w.leading.closedAt[m.index] = w.engine.now
+			}
+		}
+	}
 	for _, id := range sortedKeys(w.books.given) {
 		w.books.given[id].lookAround(w)
 	}
@@ -187,6 +194,9 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 		heard := w.leading.heardAt[m.index] > 0 || w.engine.now >= recovered
 		if w.leading.quietAt[m.index] > max(g.said, recovered) || closed != "" && heard {
 			return k.Node + " was away, or is closed: " + closed
+		}
+		if w.leading.closedAt[m.index] > g.said { // the guarantee may have come to the disk after that
+			return k.Node + " was closed"
 		}
 	case w.led != nil && w.engine.now.since(w.led.heardAt[m.index]) >= w.constants.DeadAfter-time.Second:
 		// The decision of a leader that died since may be written only now.

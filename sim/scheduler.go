@@ -27,7 +27,9 @@ type schedulerHost struct {
 	cut     int           // number of faults that cut it from the store
 	heardAt []instant     // when its leading process last heard each node
 	quietAt []instant     // when a Welcome last ended a silence of ten seconds or more
-	silent  []bool        // there was such a silence, and no Welcome since
+	// closedAt is when a scan last found that the leader gives the node no new work.
+	closedAt []instant
+	silent   []bool // there was such a silence, and no Welcome since
 }
 
 // scheduler is the PID of the Scheduler actor at this address.
@@ -38,6 +40,7 @@ func (w *World) newSchedulerHost(index int) *schedulerHost {
 	h.clock, h.old = w.newClock(), w.oldVersion() != nil
 	most := len(w.machines) + foreignMost
 	h.heardAt, h.quietAt, h.silent = make([]instant, most), make([]instant, most), make([]bool, most)
+	h.closedAt = make([]instant, most)
 	w.endpoints[h.address] = &endpoint{address: h.address, scheduler: h}
 	for _, m := range w.machines {
 		m.links = append(m.links, &link{w: w, machine: m, host: h})
