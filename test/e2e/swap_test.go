@@ -41,6 +41,32 @@ func TestSwap(t *testing.T) {
 	c.cli("history", "-o", "json").wants(t, 0, `"swapped"`, "")
 }
 
+// TestSpare ends a node while another job waits. No node is free, but the job holds a spare.
+func TestSpare(t *testing.T) {
+	c := newCluster(t)
+	nodes := map[string]*process{}
+	for _, n := range []string{"n1", "n2", "n3"} {
+		nodes[n] = c.node(n, "r1", "--cpus", "2", "--gpus", "1")
+	}
+	id := c.order(`[ "$SYNAPSE_RUN" = 2 ] && exit 0; exec sleep 600`, "--replicas", "2", "--gpus-per-task", "1",
+		"--cpu", "2", "--restarts", "1", "--in-place", "--spares", "1", "--grace", "1s")
+	first := c.await(id, "running").GetAttempt()
+	if len(first.GetSpares()) != 1 {
+		t.Fatalf("it holds the spares %v", first.GetSpares())
+	}
+	spare, lost := first.Spares[0].Node, first.Places[1].Node
+	other := c.order("exit 0", "--gpus-per-task", "1", "--cpu", "2")
+	c.await(other, "queued")
+	c.cli("describe", "job", id).wants(t, 0, "Spares:", "")
+	c.crash(nodes[lost])
+	a := c.await(id, "succeeded").GetAttempt()
+	swapped := a.GetInherited().GetSwapped()
+	if len(swapped) != 1 || swapped[0].Node != lost || swapped[0].By != spare || len(a.GetSpares()) != 0 {
+		t.Errorf("%s was lost, %s is the spare, and %v follows", lost, spare, a)
+	}
+	c.await(other, "succeeded")
+}
+
 // rankOn returns the rank of an attempt on a node, or -1.
 func rankOn(a *messages.AttemptRecord, node topology.NodeID) int32 {
 	for _, p := range a.GetPlaces() {
