@@ -344,7 +344,8 @@ func (c *headRuns) firstOf(w *World, these func(*messages.JobRecord) bool) *jobP
 func (c *headRuns) surelyFirst(w *World, head *jobPage) bool {
 	return !slices.ContainsFunc(w.books.ids, func(id string) bool {
 		r := w.books.jobs[id].record
-		return r.State == messages.JobState_JOB_STATE_QUEUED && c.backsOff(w, r) && ahead(r, head.record)
+		return r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil && c.backsOff(w, r) &&
+			ahead(r, head.record)
 	})
 }
 

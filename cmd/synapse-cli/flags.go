@@ -128,6 +128,7 @@ var flagFields = []struct{ field, flag string }{
 // inFlags translates an error about a job file into the words of the command line.
 var inFlags = strings.NewReplacer("topology.required: node", "--required node", "topology.required", "--required",
 	"topology.preferred", "--preferred", "network: host", "--network host", "gang.replicas", "--replicas",
+	"restart.inPlace", "--in-place", "restart.limit", "--restarts",
 	"gang.total", "a total", "gang.split", "--split")
 
 // refusedSpec returns the error for a wrong job, with the name of the flag.

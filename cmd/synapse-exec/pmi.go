@@ -28,7 +28,7 @@ const (
 	pmiRounds     = 64   // how many MPI programs one process may be ahead of the others
 	pmiGreetings  = 16   // how many connections may greet at the same time
 	pmiGreeting   = 10 * time.Second
-	pmiPause      = time.Second // the pause after a wrong secret, so that nobody can try all of them
+	pmiPause      = time.Second // the pause after a wrong secret, which makes guessing slow
 )
 
 // pmiRound is one MPI program. If a process starts several programs one after the other, each is a round.

@@ -455,6 +455,11 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 	}
 }
 
+// decline returns the claims of an attempt that has no Coordinator.
+func (j *Job) decline(ctx actor.Context, t topology.Token, targets []protocol.Target) {
+	ctx.Send(j.peers.Scheduler, protocol.Declined{Job: j.id, Token: t, Targets: targets, Unknown: true})
+}
+
 // onClaim keeps a claim while a node lacks evidence, and for a while in case COMMIT covers it.
 func (j *Job) onClaim(ctx actor.Context, c protocol.Claim) {
 	if c.Token == j.token && j.states.In(jobReserving, jobDeciding) ||
@@ -463,7 +468,7 @@ func (j *Job) onClaim(ctx actor.Context, c protocol.Claim) {
 		return
 	}
 	a := j.attempt(c.Token)
-	over := protocol.Declined{Token: c.Token, Unknown: a == nil}
+	over := protocol.Declined{Job: j.id, Token: c.Token, Unknown: a == nil}
 	for _, t := range c.Targets {
 		if a == nil || !slices.Contains(protocol.Debtors(a), string(t.Node)) {
 			over.Targets = append(over.Targets, t)

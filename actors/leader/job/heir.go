@@ -265,7 +265,7 @@ func (j *Job) onHeir(ctx actor.Context, m protocol.Heir) {
 
 // declineHeir returns the claims of an heir that will not be committed.
 func (j *Job) declineHeir(ctx actor.Context, m protocol.Heir) {
-	ctx.Send(j.peers.Scheduler, protocol.Declined{Token: m.Token, Targets: slices.DeleteFunc(m.Targets,
+	ctx.Send(j.peers.Scheduler, protocol.Declined{Job: j.id, Token: m.Token, Targets: slices.DeleteFunc(m.Targets,
 		func(t protocol.Target) bool { return t.Kept })})
 }
 

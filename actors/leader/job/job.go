@@ -321,7 +321,7 @@ func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 	// The begin time may have changed in the meantime, or the clock was set back.
 	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() || j.beginsIn() > 0 ||
 		j.rec.UidToCome && m.UID == 0 {
-		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: m.Token, Targets: m.Targets, Unknown: true})
+		j.decline(ctx, m.Token, m.Targets)
 		if j.states.In(jobQueued) && !j.writing { // the Job sends Waits after its write is on disk
 			j.wait(ctx) // a Waits that crossed this message was ignored
 		}
@@ -383,7 +383,7 @@ func (j *Job) withdraw(ctx actor.Context) {
 
 func (j *Job) halt(ctx actor.Context) {
 	if n := j.numbering; n != nil { // it has no Coordinator yet
-		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: n.plan.Token, Targets: n.plan.Targets, Unknown: true})
+		j.decline(ctx, n.plan.Token, n.plan.Targets)
 		j.numbering = nil
 	}
 	if j.coordinator != nil {

@@ -136,6 +136,7 @@ type (
 	}
 	// Declined reports that the job wants no attempt now, or does not know this one. Job → Scheduler.
 	Declined struct {
+		Job     topology.JobID
 		Token   topology.Token
 		Targets []Target
 		Unknown bool // COMMIT of the attempt is not on disk and will not be

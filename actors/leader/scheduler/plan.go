@@ -405,7 +405,7 @@ func (s *capacity) onClaim(ctx actor.Context, c protocol.Claim) {
 	e := s.jobs[c.Job]
 	switch {
 	case e == nil:
-		s.onDeclined(ctx, protocol.Declined{Token: c.Token, Targets: c.Targets})
+		s.onDeclined(ctx, protocol.Declined{Job: c.Job, Token: c.Token, Targets: c.Targets})
 	case e.pid == nil || e.remakes:
 		s.doubtLater(ctx, c)
 	default:
@@ -415,16 +415,13 @@ func (s *capacity) onClaim(ctx actor.Context, c protocol.Claim) {
 
 // onDeclined removes a claim that the Job does not want, or of which nothing is left.
 func (s *capacity) onDeclined(ctx actor.Context, d protocol.Declined) {
+	if e := s.jobs[d.Job]; d.Unknown && e != nil && e.run != nil && e.run.token == d.Token {
+		s.freeSpares(ctx, e.run) // no node reports anything of them
+	}
 	for _, t := range d.Targets {
-		m := s.machines[t.Node]
-		if m == nil || m.room.Tenant(d.Token) == nil {
-			continue
+		if m := s.machines[t.Node]; m != nil && m.room.Tenant(d.Token) != nil {
+			m.room.Evict(d.Token)
+			s.refresh(ctx, m)
 		}
-		e := s.jobs[m.room.Tenant(d.Token).Job]
-		if e != nil && e.run != nil && e.run.token == d.Token && d.Unknown {
-			s.freeSpares(ctx, e.run)
-		}
-		m.room.Evict(d.Token)
-		s.refresh(ctx, m)
 	}
 }

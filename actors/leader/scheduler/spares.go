@@ -21,9 +21,13 @@ type spare struct {
 	token   topology.Token // of its claim
 }
 
-// splitSpares returns the slots of a gang's tasks, and those of its spares, which come last.
+// splitSpares returns the slots of a gang's tasks, and those of its spares, which come last. A leader of an earlier
+// version reserves no spares.
 func splitSpares(spec *messages.JobSpec, all []topology.Slot) (tasks, spares []topology.Slot) {
-	n := len(all) - int(spec.GetRestart().GetSpares())
+	n := len(all)
+	if spec.GetRestart().GetSpares() > 0 {
+		n = min(n, int(spec.GetGang().GetReplicasMin()))
+	}
 	return all[:n:n], all[n:]
 }
 

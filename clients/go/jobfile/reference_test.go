@@ -36,7 +36,8 @@ spec:
 
 - A file with several documents submits several jobs.
   All documents are checked before the first job is sent.
-- Standard input with several documents is [submitted document by document](../jobs/submit-and-watch.md#submit), and can have any number of documents.
+- Standard input can have any number of documents.
+  They are [submitted one by one](../jobs/submit-and-watch.md#submit).
 - A file has at most %s, %d documents and %d levels of nesting.
 - An unknown key is an error with line, column and the nearest known key.
 - The output of `+"`get job JOB -o yaml`"+` is a valid job file.

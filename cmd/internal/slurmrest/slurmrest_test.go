@@ -281,7 +281,8 @@ func TestWrites(t *testing.T) {
 		at(all, "warnings.0.description") != "Job is in held state, pending scheduler release" {
 		t.Errorf("submit: %d %v\n%v", status, all, s.sent)
 	}
-	status, _ = ask("POST", job, `{"time_limit":{"set":true,"number":9},"priority":4,"begin_time":5,"deadline":7,"hold":true}`)
+	status, _ = ask("POST", job, `{"time_limit":{"set":true,"number":9},"priority":4,"begin_time":5,"deadline":7,
+		"hold":true}`)
 	if c := s.changed; status != 200 || c.GetTimeLimitMs() != 540_000 || c.GetPriority() != 4 ||
 		c.GetBeginUnixMs() != 5000 || c.GetDeadlineUnixMs() != 7000 || c.GetJob() != "j1" ||
 		s.held.GetJob() != "j1" || s.held.GetRelease() {
