@@ -20,8 +20,8 @@ import (
 var inSpace = regexp.MustCompile(`rank (\d) of 4 in (mnt:\[\d+\]): 10\n`)
 
 // TestSlurmMPI starts four ranks on two nodes by mpirun of Open MPI and by mpiexec of MPICH, in jobs of sbatch, salloc
-// and srun. Both find the nodes and the number of ranks in Slurm's variables, and start their daemons by srun. srun also
-// starts the program of MPICH directly.
+// and srun. Both find the nodes and the number of ranks in Slurm's variables, and start their daemons by srun. srun
+// also starts the program of MPICH directly.
 //
 // MPICH 4.0 with UCX in Debian sometimes hangs in MPI_Finalize (TestMPI has the reason). So its end is checked only if
 // it comes in time.
